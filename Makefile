@@ -122,8 +122,8 @@ node: setup ## start a real node of Kubernetes on this machine and print its kub
 node-stop: setup ## end the node, with everything that it made
 	$(BIN)/python -m tools.node stop
 
-test-node: setup image ## run the end-to-end tests on a real node (root, Go, containerd, runc, CNI plugins, iptables)
-	$(BIN)/pytest -m node tests/node
+test-node: setup image ## run the end-to-end tests on two real nodes (root, Go, containerd, runc, CNI plugins, iptables)
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile -m node tests/node
 
 simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) PILLARS= JOBS=(cores)
 	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --pillars=$(PILLARS) --jobs=$(JOBS)

@@ -22,7 +22,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.processes.hub import HubOptions, run_hub
-from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.options import HUB_ARN, MANAGED_ARN
 from watchword.runtime.logs import configure_logging
 from watchword.testing.builders import a_cluster

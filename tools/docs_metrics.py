@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from watchword.accounts.metrics import WHERE, HubAccountMetrics
 from watchword.health.finding import FindingMetrics
-from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
+from watchword.pullsecrets.settings import PullSecretMetrics
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.prometheus import CollectorRegistry, MetricFamily, Series
 from watchword.runtime.token_metrics import TokenRefreshMetrics

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from tools.used_rights import Right, read_record
 from watchword.api.names import Label
 from watchword.api.rbac import RbacRule
-from watchword.operator import account_manifests as accounts
-from watchword.operator import dashboard_manifests as dashboard
+from watchword.operator import bundles
 from watchword.operator import pull_secret_manifests as pull_secrets
 from watchword.operator import rbac as rules
 from watchword.registration.catalog import CATALOG
@@ -40,8 +39,8 @@ ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
     ("Hub, everywhere", rules.HUB_ROLE, rules.HUB_RIGHTS),
     ("Hub, in kube-system", rules.HUB_TOKENS_ROLE, rules.HUB_TOKENS_RIGHTS),
     ("Hub, in kube-public", rules.HUB_TOKENS_ROLE, rules.HUB_INFO_RIGHTS),
-    ("Hub that serves managed service accounts, in addition", rules.ACCOUNTS_ROLE, accounts.ACCOUNTS_RIGHTS),
-    ("Manager of managed service accounts beside another hub", accounts.MANAGER_ROLE, accounts.MANAGER_RIGHTS),
+    ("Hub that serves managed service accounts, in addition", rules.ACCOUNTS_ROLE, bundles.ACCOUNTS_RIGHTS),
+    ("Manager of managed service accounts beside another hub", bundles.MANAGER_ROLE, bundles.MANAGER_RIGHTS),
     ("Clean-up of clusters", rules.CLEANER_ROLE, rules.CLEANER_RIGHTS),
     ("Pull secrets, everywhere", pull_secrets.PULL_SECRETS_ROLE, pull_secrets.PULL_SECRETS_RIGHTS),
     ("Pull secrets with `--only-used`", pull_secrets.PULL_SECRETS_ROLE, pull_secrets.ONLY_USED_RIGHTS),
@@ -60,10 +59,10 @@ ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
             ),
         )
     ),
-    ("Dashboard, everywhere", dashboard.DASHBOARD_ROLE, dashboard.DASHBOARD_RIGHTS),
-    ("Dashboard, in kube-public", dashboard.AUTHORITY_ROLE, dashboard.AUTHORITY_RIGHTS),
-    ("Dashboard with `--join-tokens`, in kube-system", dashboard.TOKENS_ROLE, dashboard.TOKENS_RIGHTS),
-    ("Dashboard with `--pull-secrets`, everywhere", dashboard.PULL_SECRETS_ROLE, dashboard.PULL_SECRETS_RIGHTS),
+    ("Dashboard, everywhere", bundles.DASHBOARD_ROLE, bundles.DASHBOARD_RIGHTS),
+    ("Dashboard, in kube-public", bundles.AUTHORITY_ROLE, bundles.AUTHORITY_RIGHTS),
+    ("Dashboard with `--join-tokens`, in kube-system", bundles.TOKENS_ROLE, bundles.TOKENS_RIGHTS),
+    ("Dashboard with `--pull-secrets`, everywhere", bundles.PULL_SECRETS_ROLE, bundles.PULL_SECRETS_RIGHTS),
 )
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tools.envtest import NODE_PACKAGES, PACKAGES, provide
+from tools.envtest import NODE_PACKAGES, PACKAGES, alone_in, provide
 from tools.node_images import import_image, provide_pause_image
 from tools.node_processes import (
     CNI_PLUGINS,
@@ -119,20 +119,28 @@ class Node:
         written.replace(path)  # the supervisor reads it at any time
         self.release(name)
 
+    def cgroups(self) -> list[Path]:
+        """Return the cgroups of the node's containers: containerd's own, because the kubelet names none."""
+        tasks = self.settings.folder / "containerd" / "state" / "io.containerd.runtime.v2.task" / "k8s.io"
+        patterns = [f"{controller}k8s.io/{task.name}" for task in tasks.glob("*") for controller in ("", "*/")]
+        return [path for pattern in patterns for path in Path("/sys/fs/cgroup").glob(pattern)]
+
     def containers(self, word: str) -> list[int]:
         """Return the processes of containers with this word in their command line."""
-        found = []
-        for path in Path("/sys/fs/cgroup").glob(f"*{self.settings.cgroup}/**/cgroup.procs"):
-            found += [int(pid) for pid in path.read_text().split()]
-        lines = {pid: Path(f"/proc/{pid}/cmdline") for pid in found}
-        return [pid for pid, line in lines.items() if line.exists() and word in line.read_text()]
+        found: set[int] = set()
+        for path in self.cgroups():
+            with suppress(OSError):  # what has ended meanwhile is none of them
+                pids = (path / "cgroup.procs").read_text().split()
+                found |= {int(pid) for pid in pids if word in Path(f"/proc/{pid}/cmdline").read_text()}
+        return sorted(found)
 
     def stop(self) -> None:
         """End every process of the node and remove its files and cgroups."""
+        cgroups = self.cgroups()
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)  # its child, the first of the PID namespace, dies with it
         until(partial(has_ended, self.pid), "the node has ended")
-        for path in sorted(Path("/sys/fs/cgroup").glob(f"*{self.settings.cgroup}/**/"), reverse=True):
+        for path in cgroups:
             until(partial(removed, path), f"{path} is empty")
         shutil.rmtree(self.settings.folder)
 
@@ -169,11 +177,22 @@ def start(name: str, image: Path | None = None, pod_security: str = "privileged"
     os.environ["PATH"] = search_path()
     provide(cache_folder(), [*PACKAGES, *NODE_PACKAGES])
     pause = cache_folder().parent / "pause"
-    provide_pause_image("go", pause)
-    folder = FOLDER / name
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with alone_in(FOLDER):  # another node may start now: the network is taken once its device exists
+        provide_pause_image("go", pause)
+        node = create(FOLDER / name, free_network(), pod_security)
+    try:
+        complete(node, {PAUSE: pause, **({f"{IMAGE}:dev": image} if image else {})})
+    except (NodeError, subprocess.SubprocessError):
+        node.stop()
+        raise
+    return node
+
+
+def create(folder: Path, network: int, pod_security: str) -> Node:
+    """Write the files of a node and start its first processes."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    network = free_network()
+    folder.mkdir()
     settings = NodeSettings(folder, cache_folder(), f"10.99.{network}.2", chosen_release(), pod_security)
     write_configuration(settings)
     kubeadm(settings)
@@ -181,11 +200,6 @@ def start(name: str, image: Path | None = None, pod_security: str = "privileged"
         (folder / "held" / process).touch()
     node = Node(settings, launch(settings, network), f"10.99.{network}.1")
     (folder / "node.json").write_text(json.dumps({"pid": node.pid, "network": network}))
-    try:
-        complete(node, {PAUSE: pause, **({f"{IMAGE}:dev": image} if image else {})})
-    except (NodeError, subprocess.SubprocessError):
-        node.stop()
-        raise
     return node
 
 

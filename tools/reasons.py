@@ -141,6 +141,8 @@ class Sources:
         for node in _nodes(module.tree):
             if isinstance(node, ast.ImportFrom):
                 found |= {alias.name: CARRIERS[alias.name] for alias in node.names if alias.name in CARRIERS}
+            elif isinstance(node, ast.Attribute) and node.attr in CARRIERS:
+                found[node.attr] = CARRIERS[node.attr]
             elif isinstance(node, ast.ClassDef) and node.name in CARRIERS:
                 found[node.name] = CARRIERS[node.name]
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _position(node, "reason") is not None:
@@ -172,8 +174,8 @@ class Sources:
                 found = set().union(*texts) if texts else self._constant(module, name)
             case ast.Call(func=ast.Name(id="next"), args=[ast.GeneratorExp(generators=[rows])]):
                 found = self._words(module, rows.iter)
-            case ast.Attribute(value=ast.Name(id=owner), attr=name):
-                found = self._constant(module, f"{owner}.{name}")
+            case ast.Attribute():
+                found = self._constant(module, ast.unparse(node))
         return found
 
     def _part(self, module: Module, function: ast.AST, part: ast.expr) -> set[str]:
@@ -188,7 +190,9 @@ class Sources:
         return set(_strings(table)) if table is not None else set()
 
     def _constant(self, module: Module, name: str) -> set[str]:
-        places = [module.name, module.imports.get(name.partition(".")[0], "")]
+        first = name.partition(".")[0]
+        source = module.imports.get(first, "")
+        places = [module.name, source, f"{source}.{first}"]
         for place in places:
             texts = self._texts.get(place, {})
             for spelling in (name, name.partition(".")[2]):

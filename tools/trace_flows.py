@@ -6,7 +6,8 @@ How it counts:
   the body of the test. The fifth is one PATCH on an idle embedded control plane; what is recorded is that request.
 - A file counts when one of its functions was entered. Executing a module or a class body at import does not count.
 - Files of the general packages (`GENERAL`) are left out, and those of the embedded control plane, except in the flow
-  that is about it. What is left are the domain files of a flow.
+  that is about it. What is left are the domain files of a flow. `credentials`, the life of a credential that all
+  pillars share, is general: it is read once, not once for each flow.
 - The files are put in the order of first entry. A switch is a pair of neighbours in different packages. A package is a
   folder of `src/watchword`.
 - In the flow of the embedded control plane, a package is any folder below `apiserver`, and the order is that of the
@@ -42,7 +43,7 @@ from watchword.testing.virtual_time import VirtualLoop
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "watchword"
 CONTROL_PLANE = "apiserver"
-GENERAL = frozenset({"api", "pki", "kube", "http", "runtime", "cel", "testing"})
+GENERAL = frozenset({"api", "pki", "kube", "http", "runtime", "cel", "credentials", "testing"})
 IDLE = 60.0  # virtual seconds until controllers of the control plane have nothing left to do
 
 

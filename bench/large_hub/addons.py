@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import ADDON_NAMESPACE
+from watchword.api.names import ADDON_NAMESPACE, Label
 from watchword.api.resources import ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS, CLUSTER_ROLES
 from watchword.kube.client import Client
 from watchword.testing.builders import a_cluster_role
@@ -25,6 +25,7 @@ def driver_of(addon: str) -> str:
 async def describe_addons(client: Client, addons: list[str]) -> None:
     """Create the templates, the list of add-ons and the role that each add-on has in its cluster's namespace."""
     role = a_cluster_role(ROLE, verbs=("get", "list", "watch"), of=("configmaps",))
+    role["metadata"]["labels"] = {Label.ADDON_GRANTABLE: "true"}  # without it the hub may not bind the role
     await client.create(CLUSTER_ROLES, role)
     for name in addons:
         await client.create(ADDON_TEMPLATES, ADDON_TEMPLATES.manifest(ObjectKey.cluster(name), spec=_template(name)))

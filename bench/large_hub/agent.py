@@ -21,11 +21,11 @@ from watchword.api.names import MANAGED_CLUSTERS_GROUP, ConditionType, Finalizer
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
-from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
-from watchword.credentials.credential_kind import CredentialStatus
+from watchword.credentials.certificates.agent import CERTIFICATE, KEY
 from watchword.credentials.driver import (
     AgentContext,
     AgentDriver,
+    CredentialStatus,
     CredentialSubject,
     NewCredential,
     Pending,

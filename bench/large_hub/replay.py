@@ -34,7 +34,7 @@ from watchword.api.http import Request, Response
 from watchword.api.names import IMAGE
 from watchword.api.selectors import parse_label_selector
 from watchword.api.time import rfc3339_micro
-from watchword.apiserver.requestinfo import read_request_info
+from watchword.apiserver.serving.requestinfo import read_request_info
 from watchword.cli.main import COLLECTION_THRESHOLDS
 from watchword.kube.client import Client
 from watchword.processes.hub import HubOptions, run_hub

@@ -181,7 +181,7 @@ async def _ask_grpc(endpoint: GrpcEndpoint, credential: GrpcCredential) -> None:
     channel = EventChannel(endpoint, credential, cluster="edge")
     with contextlib.suppress(ApiStatusError):
         await channel.publish(CloudEvent(id="1", source="edge-agent", type="unknown"))
-    await channel.close()
+    channel.close()
 
 
 async def _ask_http(port: int) -> None:

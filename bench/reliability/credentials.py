@@ -14,7 +14,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import DOCKERCFG_KEY
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential

@@ -13,13 +13,13 @@ from watchword.api.http import Peer
 from watchword.api.jsonpath import JsonPathError, find
 from watchword.api.selectors import SelectorError, parse_field_selector, parse_label_selector
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver import bodies
-from watchword.apiserver.model import ApiError
-from watchword.apiserver.patching.json_patch import apply_json_patch, apply_merge_patch
+from watchword.apiserver.serving import bodies
+from watchword.apiserver.serving.model import ApiError
+from watchword.apiserver.serving.patch import apply_json_patch, apply_merge_patch
 from watchword.cel.evaluate import compile_expression
 from watchword.cel.functions import CelError
 from watchword.cel.syntax import CelSyntaxError
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info, write_cluster_info
 from watchword.discovery.errors import DiscoveryError
 from watchword.discovery.token_secret import TokenRecord, read_token_secret, write_token_secret

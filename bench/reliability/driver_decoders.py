@@ -10,7 +10,7 @@ import orjson
 from bench.reliability.decoder import Decoder, text_of
 from watchword.kube.access_reviews import UserIdentity
 from watchword.kube.errors import ConfigError, error_from_status
-from watchword.registration.aws_irsa.arn import EksClusterArn, parse_oidc_provider
+from watchword.registration.aws_irsa.documents import EksClusterArn, parse_oidc_provider
 from watchword.registration.aws_irsa.errors import AwsError
 from watchword.registration.aws_irsa.role_mapping import with_entry, without_role
 from watchword.registration.grpc.client.object_events import ObjectCodec, WorkCodec
@@ -32,7 +32,7 @@ from watchword.registration.grpc.cloud_events import (
 )
 from watchword.registration.grpc.config import parse_config
 from watchword.registration.grpc.errors import GrpcDriverError, decode_status, encode_status
-from watchword.registration.grpc.server import payloads
+from watchword.registration.grpc.server import publishing
 from watchword.registration.grpc.server.hub_objects import read_resource_versions
 
 CLUSTER = "edge-1"
@@ -93,7 +93,7 @@ RESYNC = b'{"resourceVersions":[{"resourceID":"u-1","resourceVersion":7},{"resou
 def _publish(data: bytes) -> object:
     event = decode_publish_request(data)
     kind = EventType.parse(event.type)
-    return _write(event, kind, payloads.cluster_of(event))
+    return _write(event, kind, publishing.cluster_of(event))
 
 
 def _receive(data: bytes) -> object:
@@ -108,20 +108,20 @@ def _hub_object(data_type: DataType, data: bytes) -> object:
 
 def _write(event: CloudEvent, kind: EventType, cluster: str) -> object:
     """Build what the server would write of an event."""
-    sent = payloads.read_payload(event, kind, cluster)
+    sent = publishing.read_payload(event, kind, cluster)
     match kind.data_type:
         case DataType.CERTIFICATE_REQUEST:
-            return payloads.new_certificate_request(sent, cluster, USER)
+            return publishing.new_certificate_request(sent, cluster, USER)
         case DataType.MANAGED_CLUSTER:
-            return payloads.new_cluster(sent), payloads.reported_status(sent, kind)
+            return publishing.new_cluster(sent), publishing.reported_status(sent, kind)
         case DataType.LEASE:
-            return payloads.renewed_lease(sent, {"metadata": {}}, cluster)
+            return publishing.renewed_lease(sent, {"metadata": {}}, cluster)
         case DataType.EVENT:
-            return payloads.recorded_event(sent), payloads.event_series(sent)
+            return publishing.recorded_event(sent), publishing.event_series(sent)
         case DataType.TOKEN_REQUEST:
-            return payloads.token_request(sent)
+            return publishing.token_request(sent)
         case _:
-            return payloads.reported_status(sent, kind)
+            return publishing.reported_status(sent, kind)
 
 
 def _agent_object(data_type: DataType, data: bytes) -> object:

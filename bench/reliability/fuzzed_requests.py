@@ -14,9 +14,9 @@ from tests.simulation.secret_leaks import capture_log
 
 from bench.reliability.mutation import mutate
 from watchword.api.http import Request, Response
-from watchword.apiserver.access_config import access_control_factory
+from watchword.apiserver.access.config import access_control_factory
+from watchword.apiserver.access.pki_directory import ephemeral_access_config
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.pki_directory import ephemeral_access_config
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.testing.virtual_time import VirtualClock, run_virtual
 

@@ -51,7 +51,7 @@ async def open_grpc_stream(plane: Plane, cluster: str) -> AsyncIterator[Callable
             finally:
                 reading.cancel()
                 await asyncio.wait({reading})
-                await channel.close()
+                channel.close()
                 stop.set()
 
 

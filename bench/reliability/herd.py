@@ -15,9 +15,8 @@ from msgspec.structs import replace
 
 from bench.reliability.credentials import CredentialKind
 from bench.reliability.figure import Figure, markdown_table
-from watchword.credentials.bound_token import BoundToken
 from watchword.credentials.evidence import SignerTiming, SigningKeys
-from watchword.credentials.lifecycle import choose_renewal_time
+from watchword.credentials.lifecycle import BoundToken, choose_renewal_time
 from watchword.pki.authority import BACKDATE
 from watchword.pullsecrets.refresh import choose_refresh_time
 

@@ -16,11 +16,10 @@ from bench.reliability.credentials import CredentialKind
 from bench.reliability.figure import Figure, markdown_table
 from bench.reliability.fleet import CredentialFleet, FleetSize
 from bench.reliability.virtual_run import VirtualRun, pass_time, run_fleet_virtually
-from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.accept import ClusterAcceptor, HubAdmin
 from watchword.admin.errors import NotReady
-from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.rejoin import TakeOver
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
 
 LOOK_EVERY = 5  # seconds
 LIFETIME = HOUR

@@ -24,8 +24,8 @@ from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET, Annotati
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import SecretData
-from watchword.credentials.secret_data import decode_data
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.connect import connect, credentials_of, endpoint_of, make_client

@@ -27,8 +27,8 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339_micro
-from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
-from watchword.credentials.secret_data import encode_data
+from watchword.credentials.certificates.requests import GRPC_SERVER_USER
+from watchword.credentials.credential_secret import encode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Unreachable
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
@@ -43,7 +43,7 @@ from watchword.registration.grpc.client.channel import EventChannel, GrpcCredent
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
-from watchword.registration.grpc.manifests import SIGNER_SECRET
+from watchword.registration.grpc.driver import SIGNER_SECRET
 from watchword.testing.builders import a_cluster_role_binding, a_namespace
 from watchword.testing.credentials import connect_by_certificate
 from watchword.testing.eventually import eventually

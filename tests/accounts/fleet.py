@@ -40,7 +40,7 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.tokens import request_token
 from watchword.kube.transport import InProcessTransport
-from watchword.operator.account_manifests import MANAGER, manager_bundle
+from watchword.operator.bundles import MANAGER, manager_bundle
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.status import StatusWriter
 from watchword.testing.builders import a_cluster, an_addon

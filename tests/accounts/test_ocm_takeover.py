@@ -26,7 +26,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339
-from watchword.discovery.client_factory import ONE_TRY
+from watchword.discovery.discover import ONE_TRY
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client

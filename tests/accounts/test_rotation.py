@@ -19,9 +19,8 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.credentials.bound_token import BoundToken
 from watchword.credentials.evidence import TokenEvidence
-from watchword.credentials.lifecycle import Keep, Obtain, Reason
+from watchword.credentials.lifecycle import BoundToken, Keep, Obtain, Reason
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Unauthorized
 from watchword.testing.builders import a_secret

@@ -10,8 +10,7 @@ import pytest
 from tests.accounts.fleet import AccountsFleet, Member, says
 from tests.helpers.fleet import run_fleet
 
-from watchword.accounts.hub.account_access import is_settling
-from watchword.accounts.hub.controllers import AccountsService
+from watchword.accounts.hub.controllers import AccountsService, is_settling
 from watchword.accounts.hub.definition import accounts_addon
 from watchword.admin.addons import AccountsAddonAdmin
 from watchword.api.accounts import ADDON_NAME

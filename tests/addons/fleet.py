@@ -20,8 +20,8 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import ADDON_NAMESPACE, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.driver_options import Settings
-from watchword.discovery.client_factory import ClientFactory
+from watchword.credentials.driver import Settings
+from watchword.discovery.discover import ClientFactory
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential

@@ -21,7 +21,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     SECRETS,
 )
-from watchword.credentials.certificates.decisions import request_manifest
+from watchword.credentials.certificates.agent import request_manifest
 from watchword.credentials.driver import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate

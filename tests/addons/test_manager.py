@@ -193,6 +193,19 @@ async def test_dangerous_role_is_bound_only_when_trusted(addon_fleet: AddonFleet
         await is_told(addon_fleet.client, addon.name, "PermissionRefused")
 
 
+async def test_rights_are_written_once_the_role_that_they_name_exists(addon_fleet: AddonFleet) -> None:
+    cluster = await addon_fleet.cluster()
+    role = ROLES.manifest(ObjectKey(cluster, f"reader{addon_fleet.mark}"), rules=[rule("", "configmaps", ["get"])])
+    grant = Grant("reads", role=role["metadata"]["name"], role_kind="Role")
+    addon_fleet.start_addon(installing(addon_fleet, grants=(grant,)))
+    addon = await addon_fleet.enable(f"tool{addon_fleet.mark}", cluster)
+    await addon_fleet.says(addon, APPLIED, "False", "PermissionRefused")
+
+    await addon_fleet.client.create(ROLES, role)
+
+    await addon_fleet.says(addon, APPLIED, within=20)
+
+
 async def test_rights_in_a_shared_namespace_are_one_for_each_cluster_and_go_with_it(addon_fleet: AddonFleet) -> None:
     shared = await addon_fleet.plane.namespace(f"shared{addon_fleet.mark}")
     rules = ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},)

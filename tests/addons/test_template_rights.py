@@ -28,7 +28,7 @@ from watchword.api.resources import (
 )
 from watchword.kube.errors import Forbidden
 from watchword.operator.bundles import hub_bundle
-from watchword.operator.cluster_manager_manifests import hub_manifests
+from watchword.operator.cluster_manager import hub_manifests
 from watchword.operator.rendering import role_with_binding
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
@@ -80,6 +80,19 @@ async def test_template_gives_what_the_administrator_labelled(deployed: AddonFle
     agent = deployed.as_token((await deployed.secret_anywhere(f"{name}-hub-kubeconfig"))["token"])
     report = CONFIG_MAPS.manifest(ObjectKey(key.namespace, name), data={"sky": "clear"})
     assert (await agent.create(CONFIG_MAPS, report))["data"] == {"sky": "clear"}
+
+
+async def test_role_that_is_created_after_its_add_on_is_given_at_once(addon_fleet: AddonFleet) -> None:
+    name = addon_fleet.plane.unique("weather")
+    role, template, kind = shown_in_the_guide(name)
+    await addon_fleet.client.apply(ADDON_TEMPLATES, template)
+    await addon_fleet.client.apply(CLUSTER_MANAGEMENT_ADDONS, kind)
+    key = await addon_fleet.enable(name, await addon_fleet.cluster())
+    await addon_fleet.says(key, APPLIED, "False", "PermissionRefused")
+
+    await addon_fleet.client.apply(CLUSTER_ROLES, role)
+
+    await addon_fleet.says(key, APPLIED, within=10)  # what was refused is looked at again after 48 seconds
 
 
 async def test_command_that_is_named_for_a_role_suffices(deployed: AddonFleet) -> None:

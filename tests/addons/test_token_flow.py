@@ -18,9 +18,8 @@ from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
-from watchword.credentials.bound_token import read_bound_token
-from watchword.credentials.lifecycle import RENEWAL_WINDOW
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
+from watchword.credentials.lifecycle import RENEWAL_WINDOW, read_bound_token
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import Invalid
 from watchword.kube.kubeconfig import ClusterEntry

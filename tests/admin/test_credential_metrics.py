@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+import orjson
 import pytest
 
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY
@@ -22,17 +22,16 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
 from watchword.processes.hub import find_addon_credential
 from watchword.registration.agent.controllers import CredentialMetricsObserver, remaining_validity_ratio
-from watchword.registration.catalog import CATALOG
-from watchword.registration.hub.cluster_drivers import HubDrivers
-from watchword.registration.hub.credential_metrics import (
+from watchword.registration.catalog import CATALOG, HubDrivers
+from watchword.registration.hub.credential_reports import (
     MeasuredCredentials,
-    expiry_controllers,
+    expiry_metrics,
     read_authority_validity,
     read_join_token_validity,
 )
 from watchword.runtime.metrics import CredentialMetrics, remaining_life
 from watchword.runtime.prometheus import CollectorRegistry
-from watchword.runtime.reconcile import Reader
+from watchword.runtime.raw_objects import Delta
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -122,22 +121,6 @@ def test_choose_ratio(held: ValidCredential | NewCredential, expected: float) ->
     assert remaining_validity_ratio(held, START) == pytest.approx(expected)
 
 
-@dataclass
-class OneCluster(Reader):
-    """A cache with one cluster, or none."""
-
-    found: Object | None = None
-
-    def get(self, resource: object, key: ObjectKey) -> Object | None:
-        return self.found if key == EDGE else None
-
-    def list(self, resource: object, *, namespace: str = "", labels: str = "") -> Sequence[Object]:
-        return [self.found] if self.found is not None else []
-
-    def by_index(self, resource: object, index: str, value: str) -> Sequence[Object]:
-        return self.list(resource)
-
-
 def reporting(until: datetime) -> Object:
     row = {
         "type": ConditionType.CERTIFICATE_ROTATED,
@@ -147,21 +130,18 @@ def reporting(until: datetime) -> Object:
     return MANAGED_CLUSTERS.manifest(EDGE, status={"conditions": [row]})
 
 
-async def test_a_hub_measures_what_its_clusters_report_until_they_are_gone() -> None:
-    registry, clock, cache = CollectorRegistry(), HandClock(), OneCluster(reporting(START + 10 * DAY))
+def test_a_hub_measures_what_its_clusters_report_until_they_are_gone() -> None:
+    registry, clock, found = CollectorRegistry(), HandClock(), orjson.dumps(reporting(START + 10 * DAY))
     measured = MeasuredCredentials(CredentialMetrics(registry), clock)
-    reconcilers = {
-        spec.root: spec.reconciler
-        for spec in expiry_controllers(cache, measured, HubDrivers(CATALOG, {}), find_addon_credential)
-    }
+    observers = expiry_metrics(measured, HubDrivers(CATALOG, {}), find_addon_credential)
+    observe = next(each.observe for each in observers if each.resource is MANAGED_CLUSTERS)
     labels = {"kind": "cluster", "cluster": "edge"}
 
-    await reconcilers[MANAGED_CLUSTERS].reconcile(EDGE)
+    observe(Delta(MANAGED_CLUSTERS, EDGE, None, found))
     clock.at += DAY
     seconds = registry.get_sample_value("watchword_credential_expires_seconds", labels)
     ratio = registry.get_sample_value("watchword_credential_remaining_ratio", labels)
-    cache.found = None
-    await reconcilers[MANAGED_CLUSTERS].reconcile(EDGE)
+    observe(Delta(MANAGED_CLUSTERS, EDGE, found, None))
 
     assert seconds == (9 * DAY).total_seconds()
     assert ratio == pytest.approx(0.9)

@@ -11,8 +11,8 @@ from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import NewCredential, Pending, ValidCredential
-from watchword.credentials.secret_data import decode_data
 from watchword.pki.certificates import parse_certificate
 from watchword.registration.agent.cluster_status import decide_credential_conditions
 from watchword.registration.catalog import CATALOG

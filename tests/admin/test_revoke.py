@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from watchword.admin.errors import InvalidInput
-from watchword.admin.revoke.addon import choose_access, subject_identity
 from watchword.admin.revoke.holders import advise, read_held_entries
+from watchword.admin.revoke.kinds import choose_access, subject_identity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.yaml import dump
 from watchword.kube.access_reviews import UserIdentity

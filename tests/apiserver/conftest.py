@@ -14,15 +14,15 @@ from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.access_config import AccessControl, access_control_factory
-from watchword.apiserver.authn.chain import StaticToken
-from watchword.apiserver.authz.model import AuthorizationDecision
+from watchword.apiserver.access.chain import StaticToken
+from watchword.apiserver.access.config import AccessControl, access_control_factory
+from watchword.apiserver.access.pki_directory import ephemeral_access_config
+from watchword.apiserver.access.rbac import AuthorizationDecision
+from watchword.apiserver.access.tokens import TokenLimits
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.model import HandlerRequest, RequestInfo, User
-from watchword.apiserver.pki_directory import ephemeral_access_config
+from watchword.apiserver.serving.model import HandlerRequest, RequestInfo, User
+from watchword.apiserver.serving.watch import BOOKMARK_EVERY
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.tokens import TokenLimits
-from watchword.apiserver.watch import BOOKMARK_EVERY
 from watchword.testing.virtual_time import VirtualClock
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

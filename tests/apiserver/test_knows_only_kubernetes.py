@@ -30,14 +30,24 @@ MIXED = {"bootstrap", "credential_report", "resources"}
 
 
 def _imports(path: Path) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             if node.module == "watchword.api":
-                yield from ((f"watchword.api.{alias.name}", "") for alias in node.names)
+                modules = {alias.name for alias in node.names}
+                yield from (
+                    (f"watchword.api.{module}", name) for module, name in _attributes(nodes) if module in modules
+                )
             else:
                 yield from ((node.module, alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
+
+
+def _attributes(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield node.value.id, node.attr
 
 
 def _is_of_kubernetes(module: str, name: str) -> bool:

@@ -8,7 +8,7 @@ from bench.small_hub.fleet import renewal, report
 from bench.small_hub.probe import Latency, latency_of
 from watchword.api.conditions import is_true
 from watchword.api.names import ConditionType
-from watchword.apiserver.patching.json_patch import apply_json_patch
+from watchword.apiserver.serving.patch import apply_json_patch
 
 
 def test_latency_names_the_middle_the_slowest_hundredth_and_the_slowest() -> None:

@@ -12,7 +12,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.discovery.client_factory import HttpsClientFactory
+from watchword.discovery.discover import HttpsClientFactory
 from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject

@@ -8,7 +8,7 @@ from tests.cli.conftest import Fleet
 from watchword.api.meta import uid_of
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.cli._exit_codes import ExitCode
-from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.identity import ClusterIdentity, IdentityPhase, IdentityRecord
 from watchword.testing.builders import a_cluster
 

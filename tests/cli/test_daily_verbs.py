@@ -24,7 +24,7 @@ from watchword.api.resources import (
 from watchword.api.time import rfc3339
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.version import version_of_image
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.pki.certificates import parse_certificate
 from watchword.testing.builders import a_cluster, a_secret
 

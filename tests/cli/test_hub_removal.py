@@ -12,7 +12,7 @@ from tests.node_clusters import connected, join, watchword
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, PODS, SECRETS
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.kube.errors import Forbidden, NotFound, Unauthorized

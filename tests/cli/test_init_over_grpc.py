@@ -19,8 +19,8 @@ from watchword.api.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.operator.cluster_manager_manifests import hub_manifests, server_name
-from watchword.registration.grpc.manifests import SERVER
+from watchword.operator.cluster_manager import hub_manifests, server_name
+from watchword.registration.grpc.driver import SERVER
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet

@@ -9,7 +9,7 @@ import pytest
 from watchword.api.meta import ObjectKey
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET
 from watchword.api.resources import KLUSTERLETS, SECRETS
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.registration.grpc.config import GrpcConfig, parse_config, read_token
 
 if TYPE_CHECKING:

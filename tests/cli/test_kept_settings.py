@@ -14,8 +14,8 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, DEPLOYMENTS, KLUSTERLETS
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.setup import REQUESTERS_BINDING
-from watchword.operator.cluster_manager_manifests import hub_settings
-from watchword.operator.klusterlet_manifests import agent_flags
+from watchword.operator.cluster_manager import hub_settings
+from watchword.operator.klusterlet import agent_flags
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.csr.driver import CsrDriver
 

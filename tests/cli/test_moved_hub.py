@@ -13,8 +13,8 @@ from tests.cli.conftest import Member
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import KUBECONFIG
-from watchword.credentials.secret_data import decode_data
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.testing.eventually import eventually
 from watchword.testing.plane import Plane

@@ -13,14 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.apiserver.pki_directory import PkiDirectory
+from watchword.apiserver.access.pki_directory import PkiDirectory
 from watchword.apiserver.store.model import StoreOpenError
 from watchword.cli.common_options import fill_template
 from watchword.cli.main import cli
 from watchword.cli.token import COLUMNS, token_row
-from watchword.discovery.token_limits import BootstrapTokenLimits
 from watchword.discovery.token_secret import TokenRecord
-from watchword.discovery.tokens import BootstrapToken
+from watchword.discovery.tokens import BootstrapToken, BootstrapTokenLimits
 from watchword.testing.builders import a_cluster
 
 if TYPE_CHECKING:

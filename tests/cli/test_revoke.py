@@ -13,7 +13,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_KUBECONFIG_SECRET
 from watchword.api.resources import EVENTS, LEASES, MANAGED_CLUSTERS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.access_reviews import review_token
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden

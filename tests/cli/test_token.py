@@ -10,9 +10,8 @@ from watchword.cli.common_options import format_document
 from watchword.cli.main import run
 from watchword.cli.output import render_table
 from watchword.cli.token import COLUMNS, format_duration_left, token_document, token_row
-from watchword.discovery.token_limits import BootstrapTokenLimits
 from watchword.discovery.token_secret import TokenRecord, TokenUsage
-from watchword.discovery.tokens import BootstrapToken
+from watchword.discovery.tokens import BootstrapToken, BootstrapTokenLimits
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TOKEN = BootstrapToken.parse("x7k2m9.q8w3e5r1t0y6u4i2")

@@ -39,11 +39,10 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
-from watchword.credentials.bound_token import read_bound_token
-from watchword.credentials.certificates.approval import is_pending
+from watchword.credentials.certificates.requests import is_pending
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import SecretData
-from watchword.credentials.lifecycle import choose_renewal_time
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.lifecycle import choose_renewal_time, read_bound_token
 from watchword.kube.access_reviews import review_token, who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError

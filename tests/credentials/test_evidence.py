@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from watchword.credentials.bound_token import BoundToken
 from watchword.credentials.evidence import SignerTiming, SigningKeys, TokenEvidence
+from watchword.credentials.lifecycle import BoundToken
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

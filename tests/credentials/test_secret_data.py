@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from watchword.credentials.credential_secret import HubKubeconfigRenderer, hub_kubeconfig
 from watchword.credentials.driver import KUBECONFIG
-from watchword.credentials.secret_data import HubKubeconfigRenderer, hub_kubeconfig
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import ExecPlugin
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import write_kubeconfig
 from watchword.registration.agent.hub_endpoint import HubEndpoint
-from watchword.registration.hub_connector import BootstrapCredential, KubeconfigConnector
+from watchword.registration.driver import BootstrapCredential, KubeconfigConnector
 
 HUB = ClusterEntry("https://hub.test:6443", ca_data=b"authority", proxy_url="http://proxy:3128")
 

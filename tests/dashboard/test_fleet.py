@@ -20,16 +20,16 @@ from watchword.api.meta import ObjectKey, ObjectRef
 from watchword.api.names import ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, MANAGED_CLUSTERS
 from watchword.dashboard.fleet import OBJECTS_AT_ONCE, Fleet
-from watchword.dashboard.live import BrowserCopy
 from watchword.dashboard.process import observe_readable
 from watchword.dashboard.row_index import REMOVALS_KEPT, ObjectRows, RowIndex
 from watchword.dashboard.rows import Row, build_fleet_inventory, inventory_rows
+from watchword.dashboard.server import BrowserCopy
 from watchword.dashboard.sources import CLUSTERS, DASHBOARD_SOURCES, Source, SourcedObject, gather_facts
 from watchword.dashboard.viewers import EVERYTHING, Visibility, limit_objects
 from watchword.health.finding import FindingMetrics
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
-from watchword.registration.grpc.manifests import CA_BUNDLE, SERVER
+from watchword.registration.grpc.driver import CA_BUNDLE, SERVER
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import running
 from watchword.runtime.prometheus import CollectorRegistry

@@ -13,7 +13,7 @@ from watchword.api.resources import CLUSTER_ROLES, DEPLOYMENTS, OCM_MANAGED_SERV
 from watchword.cli.dashboard import command, options_of
 from watchword.cli.main import cli
 from watchword.health.facts import HUB_SOURCES, PROCESS_SOURCES
-from watchword.operator.dashboard_manifests import (
+from watchword.operator.bundles import (
     AUTHORITY_RIGHTS,
     DASHBOARD,
     DASHBOARD_RIGHTS,

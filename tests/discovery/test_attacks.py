@@ -16,12 +16,10 @@ from tests.emulators.tls_server import TlsServer, serve_tls
 from tests.helpers.cluster_info_server import ClusterInfoServer, signed_cluster_info
 
 from watchword.api.http import Request, Response
-from watchword.discovery.client_factory import HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
-from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
+from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery, HttpsClientFactory, PollOptions
 from watchword.discovery.discovery_document import DocumentReader
 from watchword.discovery.errors import DiscoveryError, DiscoveryReason
-from watchword.discovery.polling import PollOptions
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.tls import Trust
 from watchword.pki.authority import Authority

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from watchword.api import yaml
 from watchword.api.validation import validate_server_address
-from watchword.discovery.addresses import parse_endpoint
 from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info, write_cluster_info
+from watchword.discovery.discovery_document import parse_endpoint
 from watchword.discovery.errors import ClusterInfoRefused, SourceRefused
 from watchword.pki.authority import Authority
 

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 
-from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.published_cluster_info import EXCHANGE_SECONDS
+from watchword.discovery.cluster_info import EXCHANGE_SECONDS, ClusterInfo
 from watchword.pki.authority import Authority
 from watchword.registration.agent.hub_endpoint import ClusterInfoRefresher, RefreshResult
 

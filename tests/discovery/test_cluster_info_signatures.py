@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.discovery.bootstrap_signer import SignatureDecision, build_signature_patch, decide_signatures
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
+from watchword.discovery.controllers import SignatureDecision, build_signature_patch, decide_signatures
 from watchword.discovery.token_secret import TokenRecord, TokenUsage, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority

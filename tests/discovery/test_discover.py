@@ -8,11 +8,9 @@ import pytest
 from msgspec.structs import replace
 from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork, signed_cluster_info
 
-from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
-from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
+from watchword.discovery.cluster_info import EXCHANGE_SECONDS, ClusterInfo, write_cluster_info
+from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery, PollOptions
 from watchword.discovery.errors import DiscoveryError, DiscoveryReason
-from watchword.discovery.polling import PollOptions
-from watchword.discovery.published_cluster_info import EXCHANGE_SECONDS
 from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
 

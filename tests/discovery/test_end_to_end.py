@@ -16,9 +16,9 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS, SELF_SUBJECT_REVIEWS
 from watchword.credentials.certificates.issued_certificate import load_or_create_key
-from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
-from watchword.discovery.bootstrap_signer import decide_signatures
+from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
+from watchword.discovery.controllers import decide_signatures
 from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
 from watchword.discovery.errors import BootstrapFailed, BootstrapTokenRefused, DiscoveryReason
 from watchword.discovery.setup import DiscoverySetup, set_up_discovery

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.memory_api import MemoryApi
 
 from watchword.api.meta import Object
-from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.discovery.errors import BootstrapFailed, DiscoveryReason
 from watchword.discovery.tls_bootstrap import TlsBootstrap, decide_bootstrap_request
 from watchword.kube.client import Client

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.discovery.token_limits import BootstrapTokenLimits
 from watchword.discovery.token_secret import (
     IgnoredSecret,
     TokenRecord,
@@ -16,7 +15,7 @@ from watchword.discovery.token_secret import (
     read_token_secret,
     write_token_secret,
 )
-from watchword.discovery.tokens import BootstrapToken
+from watchword.discovery.tokens import BootstrapToken, BootstrapTokenLimits
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TOKEN = BootstrapToken.parse("x7k2m9.q8w3e5r1t0y6u4i2")

@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.discovery.errors import BootstrapTokenRefused, DiscoveryReason
-from watchword.discovery.token_limits import BootstrapTokenLimits, validate_token_use
-from watchword.discovery.tokens import BootstrapToken, parse_token_id, validate_token_strength
+from watchword.discovery.tokens import (
+    BootstrapToken,
+    BootstrapTokenLimits,
+    parse_token_id,
+    validate_token_strength,
+    validate_token_use,
+)
 
 GOOD = "x7k2m9.q8w3e5r1t0y6u4i2"
 

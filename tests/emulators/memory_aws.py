@@ -14,9 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
-from watchword.credentials.driver import AgentContext, HubContext
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import AgentContext, CredentialCondition, CredentialKind, HubContext, Settings
 from watchword.registration.aws_irsa.driver import AwsIrsaDriver
 from watchword.registration.aws_irsa.errors import AwsRefused, AwsUnreachable
 from watchword.registration.aws_irsa.hub import make_hub_driver

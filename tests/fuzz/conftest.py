@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from tests.conformance.request_shapes import Shape, read_scenario
 
 from watchword.api.http import Request, Response
-from watchword.apiserver.access_config import access_control_factory
+from watchword.apiserver.access.config import access_control_factory
+from watchword.apiserver.access.pki_directory import ephemeral_access_config
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.pki_directory import ephemeral_access_config
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.testing.virtual_time import VirtualClock, VirtualLoop
 

@@ -19,9 +19,8 @@ from watchword.api.meta import Object, ObjectKey, ObjectRef, mapping_at
 from watchword.api.names import Annotation
 from watchword.api.resources import ADDON_DEPLOYMENT_CONFIGS, CONFIG_MAPS
 from watchword.credentials.certificates.name_ownership import read_name_owner
-from watchword.operator.cluster_manager_manifests import hub_flags, replicas_of
-from watchword.operator.klusterlet_manifests import agent_flags
-from watchword.operator.validation import validate_cluster_manager, validate_klusterlet
+from watchword.operator.cluster_manager import hub_flags, replicas_of, validate_cluster_manager
+from watchword.operator.klusterlet import agent_flags, validate_klusterlet
 from watchword.registration.hub.cluster_lease import LeaseObservation, decide_lease_conditions
 from watchword.registration.hub.cluster_removal import cleanup_priority
 from watchword.work.applied_work_store import read_applied_resources

@@ -21,7 +21,7 @@ from watchword.api.validation import DurationError, parse_duration, parse_second
 from watchword.credentials.certificates.agent import certificate_lifetime
 from watchword.discovery.token_secret import read_expiration, read_token_secret
 from watchword.registration.hub.cluster_lease import renewal_time
-from watchword.registration.hub.retired_cluster_names import lease_end
+from watchword.registration.hub.cluster_rbac import lease_end
 from watchword.runtime.leader_election import ElectionTiming, ObservedLease, build_held_lease
 
 

@@ -30,7 +30,7 @@ from watchword.api.resources import (
 from watchword.api.time import rfc3339, rfc3339_micro
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.health.facts import LOCKS
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER
+from watchword.operator.cluster_manager import CLUSTER_MANAGER
 from watchword.operator.rendering import MANAGED_BY, OPERATOR
 from watchword.pki.certificates import split_bundle
 from watchword.runtime.manifests import establish_crds

@@ -13,7 +13,7 @@ from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY
+from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY
 from watchword.testing.builders import a_config_map
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

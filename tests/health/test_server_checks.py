@@ -18,8 +18,7 @@ from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVER, SERVING_KEY
-from watchword.registration.grpc.options import HOSTS
+from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, HOSTS, SERVER, SERVING_KEY
 from watchword.testing.builders import a_config_map, a_namespace
 from watchword.testing.plane import Plane
 

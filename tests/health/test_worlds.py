@@ -49,11 +49,11 @@ from watchword.health.hub_reader import read_hub_facts
 from watchword.health.hub_rules import decide_hub_findings
 from watchword.health.inventory import build_inventory
 from watchword.health.states import InventoryHealth
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER
+from watchword.operator.cluster_manager import CLUSTER_MANAGER
 from watchword.operator.rendering import OPERATOR
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
-from watchword.registration.grpc.options import HOSTS
+from watchword.registration.grpc.driver import HOSTS
 
 pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found
 

@@ -13,8 +13,8 @@ from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, SIGNATURE_PREF
 from watchword.api.http import Request, Response
 from watchword.api.resources import CONFIG_MAPS
 from watchword.api.sensitive import Sensitive
-from watchword.discovery.client_factory import ONE_TRY
 from watchword.discovery.cluster_info import ClusterInfo, read_pins, write_cluster_info
+from watchword.discovery.discover import ONE_TRY
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable, Untrusted

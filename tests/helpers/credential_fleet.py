@@ -38,7 +38,7 @@ from watchword.kube.errors import AlreadyExists
 from watchword.pki.authority import Authority
 from watchword.processes.hub import HUB_LEASE
 from watchword.pullsecrets.dockercfg import render_dockercfg
-from watchword.registration.hub.acceptance_policy import policy_manifests
+from watchword.registration.hub.installation import policy_manifests
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.builders import a_secret
 

@@ -14,9 +14,9 @@ from watchword.api.bootstrap import CLUSTER_INFO, TOKEN_SECRET_NAMESPACE, TOKEN_
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.discovery.client_factory import HttpsClientFactory
 from watchword.discovery.cluster_info import ClusterAuthorities, ClusterInfo
 from watchword.discovery.controllers import SCOPES, discovery_controllers
+from watchword.discovery.discover import HttpsClientFactory
 from watchword.discovery.setup import DiscoverySetup, discovery_manifests, set_up_discovery
 from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken

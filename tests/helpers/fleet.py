@@ -36,8 +36,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.agent import LIFETIME as CERTIFICATE_LIFETIME
-from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import KUBECONFIG, SecretData, Settings
 from watchword.credentials.evidence import connect_with_token
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
@@ -48,17 +47,17 @@ from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import InProcessTransport, Transport
 from watchword.operator.bundles import operator_bundle
-from watchword.operator.cluster_manager_manifests import CONTROLLER, hub_manifests
-from watchword.operator.klusterlet_manifests import agent_manifests
+from watchword.operator.cluster_manager import CONTROLLER, hub_manifests
+from watchword.operator.klusterlet import agent_manifests
 from watchword.pki.certificates import parse_certificate
 from watchword.processes.agent import AgentRuntime, ControllerFactory, run_agent
 from watchword.processes.hub import HubExtension, HubOptions, run_hub
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.csr.driver import USERS
+from watchword.registration.driver import HubConnector
 from watchword.registration.hub import installation
 from watchword.registration.hub.cluster_rbac import rule
-from watchword.registration.hub_connector import HubConnector
 from watchword.runtime.clock import Clock
 from watchword.runtime.manifests import apply_manifests, establish_crds
 from watchword.runtime.metrics import Metrics

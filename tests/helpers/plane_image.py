@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object
-from watchword.apiserver.registry.object_storage import encode_object
+from watchword.apiserver.serving.object_storage import encode_object
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.model import StoreChange, StoreEvent
 from watchword.testing.plane import Plane

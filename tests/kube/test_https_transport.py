@@ -20,7 +20,7 @@ from watchword.api.http import Request
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.discovery.client_factory import unverified_client_for_discovery_only
+from watchword.discovery.discover import unverified_client_for_discovery_only
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client
 from watchword.kube.credentials import Credential, CredentialSource, FixedCredential, StoredCredential

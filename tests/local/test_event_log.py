@@ -7,7 +7,7 @@ from pathlib import Path
 
 from watchword.api.limits import MAX_LOG_BYTES
 from watchword.health.recent_events import FleetEvent
-from watchword.local.pod_logs import EventLog, PodLogStream
+from watchword.local.pods import EventLog, PodLogStream
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 ISSUED = "2026-06-01T09:00:00Z"

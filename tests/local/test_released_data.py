@@ -19,7 +19,7 @@ from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS, SELF
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.store.snapshot import CURRENT, read_snapshot
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 from watchword.local.backup import back_up_directory
 from watchword.local.data_directory import FleetDirectory

@@ -30,7 +30,7 @@ from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.tokens import request_token
-from watchword.local.revocations import RULES, Correction
+from watchword.local.backup import RULES, Correction
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.builders import a_cluster, a_cluster_role_binding, a_service_account
 

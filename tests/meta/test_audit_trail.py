@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tools.reasons import read_sources
-from watchword.credentials.certificates.approval import APPROVED_REASON
+from watchword.credentials.certificates.requests import APPROVED_REASON
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| [^|]+ \| (`\w+`(?:, `\w+`)*) \|$", re.MULTILINE)

@@ -15,8 +15,8 @@ from watchword.accounts.metrics import WHERE, HubAccountMetrics
 from watchword.api import yaml
 from watchword.cli.main import COMMANDS
 from watchword.health.finding import FindingMetrics
-from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.registry_auth.token_service import TokenCounts
+from watchword.pullsecrets.settings import PullSecretMetrics
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.token_metrics import TokenRefreshMetrics
 

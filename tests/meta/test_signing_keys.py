@@ -12,7 +12,7 @@ from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import SECRETS
 from watchword.operator.pull_secret_manifests import SIGNING_SECRET
 from watchword.pki.errors import PkiError
-from watchword.registration.grpc.manifests import SIGNER_SECRET
+from watchword.registration.grpc.driver import SIGNER_SECRET
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 ROWS = re.findall(r"^\| (.+?) \| .+? \| .+? \|$", PAGE.split("## Signing keys")[1].split("\n## ")[0], re.MULTILINE)[1:]

@@ -35,12 +35,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @dataclass
 class SharedNode:
-    """One node for many tests; after a test that left something behind, the next gets a new one."""
+    """One node for the tests of a process; after a test that left something behind, the next gets a new one."""
 
+    name: str
     current: nodes.Node | None = None
 
     def take(self) -> nodes.Node:
-        self.current = self.current or nodes.start("test", IMAGE_LAYOUT, pod_security="restricted")
+        self.current = self.current or nodes.start(self.name, IMAGE_LAYOUT, pod_security="restricted")
         return self.current
 
     def discard(self) -> None:
@@ -51,7 +52,8 @@ class SharedNode:
 
 @pytest.fixture(scope="session")
 def shared_node() -> Iterator[SharedNode]:
-    shared = SharedNode(nodes.find("test"))
+    name = f"test-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    shared = SharedNode(name, nodes.find(name))
     yield shared
     if not os.environ.get("WATCHWORD_KEEP_NODE"):
         shared.discard()

@@ -93,15 +93,16 @@ def test_every_credential_is_rotated_while_a_pod_uses_one(fleet: Fleet, account:
 
 
 def test_certificates_of_minutes_are_renewed_by_themselves(fleet: Fleet) -> None:
-    """The signer backdates by five minutes: at 40 to 80 percent of the life, renewal is due within 84 seconds."""
+    """The signer backdates by five minutes: at 40 to 80 percent of the life, renewal is due within 36 seconds."""
     hub = fleet.hub
-    hub.node.restart_with("kube-controller-manager", "--cluster-signing-duration=3m")
+    hub.node.restart_with("kube-controller-manager", "--cluster-signing-duration=2m")
     hub.watchword("rotate", "cluster", "edge-1", "edge-2", "--yes")
 
-    for cluster in (hub, fleet.edge):
-        secret = ("secret", "hub-kubeconfig-secret", "-n", "open-cluster-management-agent")
-        before = cluster.watch("{.data.tls\\.crt}", bool, *secret)
-        cluster.watch("{.data.tls\\.crt}", before.__ne__, *secret)
+    secret = ("secret", "hub-kubeconfig-secret", "-n", "open-cluster-management-agent")
+    before = [cluster.watch("{.data.tls\\.crt}", bool, *secret) for cluster in (hub, fleet.edge)]
+
+    for cluster, held in zip((hub, fleet.edge), before, strict=True):
+        cluster.watch("{.data.tls\\.crt}", held.__ne__, *secret)
 
     hub.node.restart_with("kube-controller-manager")
     hub.watchword("rotate", "cluster", "edge-1", "edge-2", "--yes")
@@ -140,10 +141,14 @@ def test_other_replica_takes_over_from_a_lost_leader(fleet: Fleet) -> None:
     fleet.hub.await_rollouts()
 
 
+@pytest.mark.usefixtures("account")  # whose add-on is one of the processes
 def test_every_process_that_is_killed_comes_back_and_the_clusters_stay_members(fleet: Fleet) -> None:
     hub = fleet.hub
-    for word in ("operator", "agent", "hub"):
-        for pid in hub.node.containers(f"/usr/local/bin/watchword\0{word}"):
+    words = ("operator", "agent", "hub", "managed-serviceaccount")
+    running = {word: hub.node.containers(f"/usr/local/bin/watchword\0{word}") for word in words}
+    assert all(running.values()), running
+    for pids in running.values():
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
     for process in (
         "kubelet",

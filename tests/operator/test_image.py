@@ -7,7 +7,7 @@ from pathlib import Path
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import DEPLOYMENTS, KLUSTERLETS
-from watchword.operator.klusterlet_manifests import agent_manifests
+from watchword.operator.klusterlet import agent_manifests
 
 RECIPE = (Path(__file__).parents[2] / "deploy" / "Containerfile").read_text()
 

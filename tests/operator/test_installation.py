@@ -24,9 +24,9 @@ from watchword.api.resources import (
     SERVICE_MONITORS,
 )
 from watchword.operator.bundles import install_crds
-from watchword.operator.cluster_manager_manifests import hub_manifests
+from watchword.operator.cluster_manager import hub_manifests
 from watchword.operator.installation import ValuesError, read_installation
-from watchword.operator.klusterlet_manifests import agent_manifests
+from watchword.operator.klusterlet import agent_manifests
 from watchword.testing.plane import Plane
 
 VALUES = {

@@ -11,8 +11,8 @@ from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from watchword.api.yaml import load_all
 from watchword.cli.main import run
 from watchword.operator.bundles import agent_bundle, hub_bundle, install_crds, operator_bundle
-from watchword.operator.cluster_manager_manifests import hub_manifests
-from watchword.operator.klusterlet_manifests import agent_manifests
+from watchword.operator.cluster_manager import hub_manifests
+from watchword.operator.klusterlet import agent_manifests
 from watchword.testing.plane import Plane
 
 KLUSTERLET: Object = {

@@ -7,9 +7,8 @@ import pytest
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.rbac import RbacRule
 from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
-from watchword.operator.account_manifests import MANAGER_RIGHTS
-from watchword.operator.bundles import operator_bundle
-from watchword.operator.cluster_manager_manifests import hub_flags, hub_manifests
+from watchword.operator.bundles import MANAGER_RIGHTS, operator_bundle
+from watchword.operator.cluster_manager import hub_flags, hub_manifests
 from watchword.operator.rbac import (
     ACCOUNTS_ROLE,
     AGENT_OWN_RIGHTS,

@@ -8,9 +8,8 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_MANAGERS, CRON_JOBS, DEPLOYMENTS, KLUSTERLETS
-from watchword.operator.cluster_manager_manifests import hub_flags, hub_manifests
-from watchword.operator.klusterlet_manifests import agent_flags, agent_manifests
-from watchword.operator.validation import validate_cluster_manager, validate_klusterlet
+from watchword.operator.cluster_manager import hub_flags, hub_manifests, validate_cluster_manager
+from watchword.operator.klusterlet import agent_flags, agent_manifests, validate_klusterlet
 
 
 def a_klusterlet(name: str = "klusterlet", **spec: Any) -> Object:

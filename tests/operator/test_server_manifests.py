@@ -13,7 +13,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
-from watchword.operator.cluster_manager_manifests import (
+from watchword.operator.cluster_manager import (
     CONTROLLER,
     enabled_servers,
     hub_flags,
@@ -22,10 +22,8 @@ from watchword.operator.cluster_manager_manifests import (
 )
 from watchword.registration.catalog import Catalog
 from watchword.registration.csr.driver import CsrDriver
-from watchword.registration.grpc.driver import GrpcDriver
+from watchword.registration.grpc.driver import HOSTS, SERVER, GrpcDriver
 from watchword.registration.grpc.hub import SERVICE
-from watchword.registration.grpc.manifests import SERVER
-from watchword.registration.grpc.options import HOSTS
 
 BOTH = Catalog((CsrDriver(), GrpcDriver()))
 

@@ -12,7 +12,7 @@ from watchword.api.names import ADDON_GROUP, CLUSTER_GROUP, WORK_GROUP
 from watchword.api.rbac import RbacRule
 from watchword.api.resources import RBAC_GROUP
 from watchword.operator import rbac
-from watchword.operator.account_manifests import MANAGER_RIGHTS
+from watchword.operator.bundles import MANAGER_RIGHTS
 from watchword.operator.pull_secret_manifests import PULL_SECRETS_OWN_RIGHTS, PULL_SECRETS_RIGHTS
 from watchword.registration.catalog import CATALOG
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, accepted_rules

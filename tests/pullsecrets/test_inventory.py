@@ -14,7 +14,7 @@ from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIG
 from watchword.api.time import rfc3339
 from watchword.cli.lists import ListRequest
 from watchword.cli.status import describe_findings, render_inventory, summarise
-from watchword.credentials.bound_token import BoundToken
+from watchword.credentials.lifecycle import BoundToken
 from watchword.health.facts import HubFacts
 from watchword.health.hub_observer import observe_hub
 from watchword.health.hub_reader import read_hub_facts

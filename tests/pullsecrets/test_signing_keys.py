@@ -6,7 +6,7 @@ import base64
 
 from watchword.pki import keys as pem
 from watchword.pki.keys import PrivateKey
-from watchword.pullsecrets.controllers import project_signing_key, read_key_ids
+from watchword.pullsecrets.process import project_signing_key, read_key_ids
 
 
 def test_key_ids_are_those_of_kubernetes_whatever_the_label_of_the_block_says() -> None:

@@ -11,8 +11,8 @@ from tests.registration.aws_irsa.aws_fleet import HUB, arn_of
 from watchword.api.meta import ObjectKey, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import CLUSTER_CLAIMS, CUSTOM_RESOURCE_DEFINITIONS, MANAGED_CLUSTERS, SECRETS
+from watchword.credentials.credential_secret import encode_data, hub_kubeconfig
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.secret_data import encode_data, hub_kubeconfig
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.transport import Transport

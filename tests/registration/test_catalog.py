@@ -6,8 +6,8 @@ import pytest
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.conditions import Condition
-from watchword.credentials.credential_kind import CredentialStatus
-from watchword.credentials.driver_options import (
+from watchword.credentials.driver import (
+    CredentialStatus,
     DriverOption,
     OptionType,
     Side,

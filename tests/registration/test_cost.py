@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.fleet import AUTOMATIC, FleetHarness
 
 from watchword.api.http import Request, Response
-from watchword.apiserver.requestinfo import read_request_info
+from watchword.apiserver.serving.requestinfo import read_request_info
 from watchword.kube.transport import Transport
 from watchword.processes.agent import CONTROLLER_FACTORIES
 

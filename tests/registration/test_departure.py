@@ -8,20 +8,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, transport_with
 
-from watchword.admin.accept import deny
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import HubAdmin, deny
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, EVENTS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339_micro
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.health.hub_reader import read_hub_facts
 from watchword.health.inventory import build_inventory
 from watchword.kube.client import Client
 from watchword.registration.agent.membership import is_current_request, withdraw_acceptance
-from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup
+from watchword.registration.hub.cluster_removal import RETENTION, ClusterCleanup
 from watchword.testing.eventually import eventually, eventually_all
 
 MINUTE = timedelta(minutes=1)

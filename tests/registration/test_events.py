@@ -11,13 +11,12 @@ import pytest
 from structlog.testing import capture_logs
 from tests.helpers.fleet import AUTOMATIC, FleetHarness
 
-from watchword.admin.accept import ClusterAcceptor, deny, deny_request
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import ClusterAcceptor, HubAdmin, deny, deny_request
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, EVENTS, MANAGED_CLUSTERS
-from watchword.credentials.certificates.approval import APPROVED_REASON
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
+from watchword.credentials.certificates.requests import APPROVED_REASON
 from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.testing.eventually import eventually_all, is_told

@@ -13,8 +13,8 @@ from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, Plane
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES, SECRETS
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import KUBECONFIG
-from watchword.credentials.secret_data import decode_data
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig

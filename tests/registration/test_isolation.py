@@ -18,7 +18,7 @@ from watchword.api import resources
 from watchword.api.meta import ObjectKey, Resource
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden

@@ -33,13 +33,13 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from watchword.credentials.credential_secret import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.credentials.driver import KUBECONFIG, CredentialSubject, WantedCredential
-from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Invalid
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.keys import PrivateKey
-from watchword.registration.hub.retired_cluster_names import retired_name_key
+from watchword.registration.hub.cluster_rbac import retired_name_key
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.eventually import eventually, exists, is_gone
 
@@ -228,7 +228,7 @@ async def test_a_second_cluster_of_the_same_name_gets_nothing(fleet: FleetHarnes
 
 
 async def request_with_another_key(joining: Client, name: str, *, agent: str = "intruder") -> str:
-    from watchword.credentials.certificates.decisions import request_manifest  # noqa: PLC0415 - the requester's own tool
+    from watchword.credentials.certificates.agent import request_manifest  # noqa: PLC0415 - the requester's own tool
 
     groups = (f"system:open-cluster-management:{name}", "system:open-cluster-management:managed-clusters")
     wanted = WantedCredential(name, CredentialSubject(f"system:open-cluster-management:{name}:{agent}", groups))

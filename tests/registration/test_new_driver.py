@@ -22,16 +22,15 @@ from tests.registration.voucher_driver import (
     catalog_with_vouchers,
 )
 
-from watchword.admin.accept import ClusterAcceptor, deny
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import ClusterAcceptor, HubAdmin, deny
 from watchword.admin.hub_setup import HubSetup, cluster_manager
 from watchword.admin.join import ClusterMembership, klusterlet_manifest, validate_membership
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.errors import AmbiguousDriver, UnknownDriver
-from watchword.credentials.secret_data import decode_data
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.health.cluster_side import Membership, decide_credential_findings
 from watchword.health.hub_reader import read_hub_facts
@@ -39,13 +38,13 @@ from watchword.health.inventory import build_inventory, count_unknown_expiry, fo
 from watchword.health.inventory_rows import CredentialRow
 from watchword.health.row_findings import inventory_findings
 from watchword.health.states import InventoryHealth
-from watchword.operator.cluster_manager_manifests import hub_flags
-from watchword.operator.klusterlet_manifests import agent_flags
+from watchword.operator.cluster_manager import hub_flags
+from watchword.operator.klusterlet import agent_flags
 from watchword.processes.agent import validate_agent_options
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
-from watchword.registration.hub_connector import ConnectorContext
+from watchword.registration.driver import ConnectorContext
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_gone
 

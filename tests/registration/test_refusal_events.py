@@ -16,10 +16,10 @@ from watchword.api.resources import (
     RBAC_GROUP,
     SECRETS,
 )
-from watchword.credentials.certificates.approval import is_pending, read_decision
-from watchword.credentials.certificates.decisions import request_manifest
+from watchword.credentials.certificates.agent import request_manifest
+from watchword.credentials.certificates.requests import is_pending, read_decision
+from watchword.credentials.credential_secret import AGENT_NAME, decode_data
 from watchword.credentials.driver import CredentialSubject, WantedCredential
-from watchword.credentials.secret_data import AGENT_NAME, decode_data
 from watchword.kube.client import Client
 from watchword.pki.keys import PrivateKey
 from watchword.registration.aws_irsa.options import MANAGED_ARN

@@ -12,12 +12,12 @@ import pytest
 from tests.helpers.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, lifetime_settings
 
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import HubAdmin
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates.approval import is_pending
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.certificates.requests import is_pending
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.transport import Transport
 from watchword.kube.watch import ObjectChange, list_and_watch
 from watchword.pki.certificates import parse_certificate

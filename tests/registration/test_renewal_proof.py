@@ -14,7 +14,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.instance import Instance, InstanceSettings
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.health.audit_log import read_audit_logs
 from watchword.health.hub_reader import read_hub_facts
 from watchword.health.inventory import build_inventory

@@ -11,8 +11,8 @@ from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, FleetHarness, Plane
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import SECRETS
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import KUBECONFIG
-from watchword.credentials.secret_data import decode_data
 from watchword.processes.agent import AgentRuntime, run_agent
 from watchword.registration.agent.options import AgentOptions
 from watchword.testing.eventually import eventually

@@ -19,24 +19,35 @@ from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.names import cluster_group, cluster_group_plain
 from watchword.api.resources import CONFIG_MAPS
-from watchword.credentials.credential_kind import CredentialCondition, CredentialKind, HeldCredential
 from watchword.credentials.driver import (
+    DRIVER_LIST,
     AgentContext,
+    CredentialCondition,
+    CredentialKind,
+    DriverOption,
+    HeldCredential,
     HubContext,
     NewCredential,
     ObtainResult,
+    OptionType,
     SecretData,
+    Settings,
+    Side,
     ValidCredential,
     WantedCredential,
 )
-from watchword.credentials.driver_options import DRIVER_LIST, DriverOption, OptionType, Settings, Side
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.transport import Transport
 from watchword.registration.catalog import CATALOG, Catalog
-from watchword.registration.driver import AnnotatesCluster, ClusterDriver, ConnectsToHub, ReadsHeldCredential
-from watchword.registration.hub_connector import ConnectorContext
+from watchword.registration.driver import (
+    AnnotatesCluster,
+    ClusterDriver,
+    ConnectorContext,
+    ConnectsToHub,
+    ReadsHeldCredential,
+)
 from watchword.runtime.clock import Clock
 from watchword.testing.plane import Plane
 

@@ -18,7 +18,7 @@ from watchword.runtime.errors import FieldContested
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
-from watchword.runtime.status import StatusWriter
+from watchword.runtime.status import StatusChange, StatusWriter
 from watchword.runtime.write_transports import ControllerTransport, Fence
 from watchword.testing.builders import a_cluster
 from watchword.testing.plane import Plane
@@ -118,6 +118,22 @@ async def test_other_conditions_of_the_object_are_written_meanwhile(writers: Wri
 
     for number in range(20):
         await writers.write(writers.guarded, AGENTS, Condition.true("Joined", "Joined", str(number)))
+    assert writers.counts.contested == ["status.conditions[Available]"]
+
+
+async def test_row_that_is_written_alone_and_changed_back_is_given_up(writers: Writers) -> None:
+    await writers.write(writers.rival, AGENTS)
+    status = StatusWriter(writers.guarded, writers.clock)
+
+    async def insist() -> None:
+        for _ in range(100):
+            found = await writers.rival.get(MANAGED_CLUSTERS, KEY)
+            await status.write_rows_if_unchanged(MANAGED_CLUSTERS, found, StatusChange(conditions=(HUBS,)))
+            await writers.write(writers.rival, AGENTS)
+
+    with pytest.raises(FieldContested, match="Available"):
+        await insist()
+
     assert writers.counts.contested == ["status.conditions[Available]"]
 
 

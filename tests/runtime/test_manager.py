@@ -23,7 +23,7 @@ from watchword.runtime.clock import choose_timer_shift, watch_for_clock_jumps
 from watchword.runtime.errors import NotLeading, UnexpectedExit
 from watchword.runtime.event_loop import stop_on_signals
 from watchword.runtime.manager import Manager, ManagerOptions
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
+from watchword.runtime.reconcile import ControllerSpec, Done, Observer, Outcome
 from watchword.testing.virtual_time import VirtualClock
 
 LEASE = ObjectKey("ns", "leader")
@@ -56,7 +56,9 @@ class Process:
         options = ManagerOptions("watchword.io/test", name, lease=lease)
         self.manager = Manager(options, clock=VirtualClock(asyncio.get_running_loop()), random=Random(name))
         self.marker = Marker(self.manager.connect(Client.from_handler(self.line.handle, retry=NO_RETRY)))
-        self.manager.add(ControllerSpec("marker", SECRETS, self.marker))
+        self.observed: list[tuple[str, bool]] = []  # names, and whether an earlier version was known
+        observer = Observer(SECRETS, lambda delta: self.observed.append((delta.key.name, delta.old is not None)))
+        self.manager.add(ControllerSpec("marker", SECRETS, self.marker), observer)
         self.task = asyncio.create_task(self.manager.run(self.stop))
 
 
@@ -140,6 +142,18 @@ async def test_only_the_leader_works_and_when_it_stops_the_other_goes_on(api: Me
 
         assert "b" in standby.marker.visits
         assert is_marked(api, "b")
+
+
+async def test_observers_see_every_object_and_every_change_while_the_process_leads(api: MemoryApi) -> None:
+    async with process(api, "one", lease=LEASE) as one, process(api, "two", lease=LEASE) as two:
+        await asyncio.sleep(60)
+        leader, standby = (one, two) if one.marker.visits else (two, one)
+        put(api, "b")
+        api.put(SECRETS.path(KEY), {**api.objects[SECRETS.path(KEY)], "data": {}})
+        await asyncio.sleep(10)
+
+        assert {("a", False), ("b", False), ("a", True)} <= set(leader.observed)
+        assert standby.observed == []
 
 
 async def test_a_standby_asked_to_stop_stops_and_leaves_the_lease_alone(api: MemoryApi) -> None:

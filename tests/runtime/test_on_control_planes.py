@@ -23,6 +23,7 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.informer import Informer, WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
+from watchword.runtime.status import StatusChange
 from watchword.testing.builders import a_config_map
 from watchword.testing.eventually import eventually, eventually_all
 from watchword.testing.plane import Plane
@@ -128,6 +129,25 @@ async def test_a_condition_is_never_lost_to_a_stale_read(plane: Plane) -> None:
 
     assert is_true(now, "First")
     assert is_true(now, "Second")
+
+
+async def test_rows_are_written_whatever_else_changed_and_not_when_they_did(plane: Plane) -> None:
+    manager = Manager(ManagerOptions("watchword.io/test", "one"), clock=plane.clock, random=Random(1))
+    hub = manager.connect(plane.client())
+    created = await hub.client.get(NAMESPACES, ObjectKey.cluster(await plane.namespace()))
+    rows = (Condition.false("Ours", "Waiting"), Condition.false("Theirs", "Waiting"))
+    stale = await hub.status.set_conditions(NAMESPACES, created, rows)
+    await hub.status.set_condition(NAMESPACES, stale, Condition.true("Theirs", "Said"))
+
+    ours = StatusChange(conditions=(Condition.true("Ours", "Said"),))
+    now = await hub.status.write_rows_if_unchanged(NAMESPACES, stale, ours)
+
+    assert is_true(now, "Ours")
+    assert is_true(now, "Theirs")
+    with pytest.raises(Conflict):
+        await hub.status.write_rows_if_unchanged(NAMESPACES, stale, StatusChange(conditions=(rows[1], rows[0])))
+    with pytest.raises(Conflict):
+        await hub.status.write_rows_if_unchanged(NAMESPACES, stale, StatusChange(without=("Ours",)))
 
 
 async def test_a_status_is_not_written_onto_a_successor(plane: Plane) -> None:

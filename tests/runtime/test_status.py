@@ -13,7 +13,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict
-from watchword.runtime.status import StatusChange, StatusWriter, choose_status_patch
+from watchword.runtime.status import StatusChange, StatusWriter, choose_row_patch, choose_status_patch
 from watchword.testing.virtual_time import EPOCH, VirtualClock
 
 KEY = ObjectKey.cluster("edge")
@@ -95,6 +95,57 @@ async def test_a_condition_is_written_once_and_only_once(api: MemoryApi, writer:
 
     assert api.requests == [("PATCH", f"{PATH}/status")]
     assert api.objects[PATH]["status"]["conditions"] == [row(READY)]
+
+
+UID = {"op": "test", "path": "/metadata/uid", "value": "u"}
+
+
+@pytest.mark.parametrize(
+    ("status", "change", "expected"),
+    [
+        pytest.param({}, StatusChange((READY,)), [], id="a list that is not there"),
+        pytest.param({"conditions": []}, StatusChange(fields={"a": 1}), [], id="a field that is not there"),
+        pytest.param(
+            {"conditions": [row(Condition.true("Theirs", "X")), row(READY, generation=2)]},
+            StatusChange((READY,)),
+            [
+                UID,
+                {"op": "test", "path": "/status/conditions/1", "value": row(READY, generation=2)},
+                {"op": "replace", "path": "/status/conditions/1", "value": row(READY)},
+            ],
+            id="one row",
+        ),
+        pytest.param(
+            {"conditions": [row(READY)]},
+            StatusChange(without=("Ready",)),
+            [
+                UID,
+                {"op": "test", "path": "/status/conditions", "value": [row(READY)]},
+                {"op": "replace", "path": "/status/conditions", "value": []},
+            ],
+            id="a row less",
+        ),
+        pytest.param(
+            {"a": [1], "b": 2},
+            StatusChange(fields={"a": [2], "b": None}),
+            [
+                UID,
+                {"op": "test", "path": "/status/a", "value": [1]},
+                {"op": "replace", "path": "/status/a", "value": [2]},
+                {"op": "test", "path": "/status/b", "value": 2},
+                {"op": "remove", "path": "/status/b"},
+            ],
+            id="fields",
+        ),
+    ],
+)
+def test_choose_row_patch(status: Object, change: StatusChange, expected: list[Object]) -> None:
+    found = MANAGED_CLUSTERS.manifest(KEY, metadata={"generation": 3, "uid": "u"}, status=status)
+
+    merge_patch = choose_status_patch(found, change, now=EPOCH)
+
+    assert merge_patch is not None
+    assert choose_row_patch(found, change, merge_patch) == expected
 
 
 async def test_a_write_from_a_stale_read_does_not_undo_what_others_wrote(api: MemoryApi, writer: StatusWriter) -> None:

@@ -9,7 +9,7 @@ from tests.helpers.fleet import AGENTS_NAMESPACE, FleetHarness, transport_with
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 
 

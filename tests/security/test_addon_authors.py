@@ -20,7 +20,7 @@ from watchword.api.resources import (
     ROLES,
     SECRETS,
 )
-from watchword.credentials.certificates.decisions import request_manifest
+from watchword.credentials.certificates.agent import request_manifest
 from watchword.credentials.driver import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey

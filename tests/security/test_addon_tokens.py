@@ -13,12 +13,12 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.rbac import rules_of
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC_GROUP, SERVICE_ACCOUNTS
-from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
+from watchword.credentials.certificates.requests import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden
 from watchword.kube.tokens import request_token
-from watchword.registration.grpc.manifests import SERVER_RULES
-from watchword.registration.hub.agent_token_policy import install_agent_token_policy
+from watchword.registration.grpc.driver import SERVER_RULES
+from watchword.registration.hub.installation import install_agent_token_policy
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 YEAR = 365 * 24 * 3600

@@ -13,13 +13,13 @@ from tests.registration.test_join import request_with_another_key
 from watchword.api.meta import ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
-from watchword.credentials.certificates.approval import is_approved
+from watchword.credentials.certificates.requests import is_approved
 from watchword.credentials.driver import HubContext, RegistrationValidator
 from watchword.kube.client import Client
 from watchword.registration.certificate_approval import CertificateApprovalReconciler
 from watchword.registration.csr.driver import read_allow_list
+from watchword.registration.hub.cluster_rbac import RetiredClusterNames
 from watchword.registration.hub.controllers import register_informers
-from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
 from watchword.runtime.cache import Cache
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_recorder import EventRecorder, EventReporter

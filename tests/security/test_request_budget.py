@@ -20,8 +20,7 @@ from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
 from watchword.registration.hub import installation
-from watchword.registration.hub.controllers import OF_CLUSTERS
-from watchword.registration.hub.request_budget import request_budget_controller
+from watchword.registration.hub.controllers import OF_CLUSTERS, request_budget_controller
 from watchword.runtime.cache import Cache
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.testing.eventually import eventually, is_gone, is_told

@@ -23,7 +23,7 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
-from watchword.credentials.certificates.approval import APPROVED, is_approved, with_decision
+from watchword.credentials.certificates.requests import APPROVED, is_approved, with_decision
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.kube.tokens import request_token

@@ -25,12 +25,12 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden, KubeError, ServerError, Unauthorized, Unreachable
+from watchword.kube.errors import Forbidden, KubeError, MethodNotAllowed, ServerError, Unauthorized, Unreachable
 from watchword.pki.authority import Authority
 
-REFUSED = (Forbidden, Unauthorized, Unreachable, ServerError)  # a server that is down says nothing
+REFUSED = (Forbidden, Unauthorized, MethodNotAllowed, Unreachable, ServerError)  # a server that is down says nothing
 
 
 class AccessProber(Struct, frozen=True):
@@ -68,11 +68,12 @@ class AccessProber(Struct, frozen=True):
 
     async def expect_isolated(self, member: SimulatedCluster, neighbour: str) -> None:
         """With its own credential a cluster neither sees nor changes anything of another."""
-        client = member.as_itself()
+        client = member.as_itself(acting_for=neighbour)
         if client is None:
             return
         for what, attempt in foreign_requests(client, neighbour):
             await self._expect_refused(attempt, f"{member.name} to {what} of {neighbour}")
+        await client.close()
 
     async def _expect_refused(self, attempt: Awaitable[object], what: str) -> None:
         try:
@@ -111,6 +112,8 @@ class AccessProber(Struct, frozen=True):
             self.violations.add(f"{who}, {member.name}, was answered: {answer}", member.name)
         else:
             self.violations.add(f"{who}, {member.name}, could still write its lease", member.name)
+        finally:
+            await client.close()
 
 
 def foreign_requests(client: Client, cluster: str) -> Iterator[tuple[str, Awaitable[object]]]:

@@ -13,18 +13,18 @@ from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import replayable_client
 from tests.simulation.settings import HOUR
 
-from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.accept import ClusterAcceptor, HubAdmin
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.rejoin import TakeOver
 from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey, is_deleting, uid_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, Unreachable
 from watchword.registration.aws_irsa.options import MANAGED_ARN
+from watchword.registration.grpc.driver import ANNOTATION as GRPC_ANNOTATION
 from watchword.testing.builders import a_cluster
 
 T = TypeVar("T")
@@ -51,6 +51,8 @@ class Administrator:
         seconds = int(self.fleet.settings.lease.total_seconds())
         pair = self.fleet.members[name].eks_pair
         annotations = {} if pair is None else {MANAGED_ARN: str(pair.managed)}  # only a person may name it beforehand
+        if self.fleet.members[name].profile.driver == "grpc":
+            annotations = {GRPC_ANNOTATION: "true"}
         cluster = a_cluster(name, accepted=accepted, lease_seconds=seconds, annotations=annotations)
         await self.insist(lambda: self.client.create(MANAGED_CLUSTERS, cluster))
 

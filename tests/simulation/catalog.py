@@ -13,7 +13,9 @@ from tests.simulation.pillar import Pillar
 from tests.simulation.pillars.accounts import Accounts
 from tests.simulation.pillars.addons import Addons
 from tests.simulation.pillars.aws_irsa import AwsIrsa
+from tests.simulation.pillars.grpc import Grpc
 from tests.simulation.pillars.infrastructure import Infrastructure
+from tests.simulation.pillars.ocm import Ocm
 from tests.simulation.pillars.pull_secrets import PullSecrets
 from tests.simulation.pillars.registration import Registration
 from tests.simulation.pillars.works import Works
@@ -23,7 +25,7 @@ from tests.simulation.violations import Violations
 BASIC: tuple[type[Pillar], ...] = (Infrastructure, Registration, Addons, Works)
 """In every life."""
 
-FURTHER: tuple[type[Pillar], ...] = (Accounts, PullSecrets, AwsIrsa)
+FURTHER: tuple[type[Pillar], ...] = (Accounts, PullSecrets, AwsIrsa, Grpc, Ocm)
 """In lives whose settings name them."""
 
 PILLARS = (*BASIC, *FURTHER)

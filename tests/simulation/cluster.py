@@ -11,7 +11,9 @@ from random import Random
 from msgspec import Struct
 from tests.helpers.fleet import lifetime_settings
 from tests.simulation.eks import EksTransport, SimulatedAws, eks_pair, eks_settings
+from tests.simulation.grpc_hub import SimulatedGrpc, SimulatedGrpcConnector
 from tests.simulation.history import History
+from tests.simulation.memory_network import CLIENT, ClientEnd
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import HubPlane, ManagedPlane, SeededKeys, StoreReader, replayable_client
 from tests.simulation.process import SimulatedProcess
@@ -22,10 +24,10 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.certificates.decisions import CERTIFICATE
+from watchword.credentials.certificates.agent import CERTIFICATE
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.secret_data import decode_data
-from watchword.discovery.client_factory import ONE_TRY
+from watchword.discovery.discover import ONE_TRY
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
 from watchword.kube.kubeconfig import ClusterEntry
@@ -36,13 +38,14 @@ from watchword.pki.errors import PkiError
 from watchword.processes.agent import AgentRuntime, ControllerFactory, addon_controllers, run_agent, work_controllers
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.aws_irsa.options import ClusterPair
+from watchword.registration.driver import HubConnector, KubeconfigConnector
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.virtual_time import VirtualClock
 
-DRIVERS = ("aws-irsa",)
+DRIVERS = ("aws-irsa", "grpc")
 """Pillars by whose driver some clusters register, instead of by certificate."""
 
-AGENT_PILLARS = ("registration", "addons", "works", *DRIVERS)
+AGENT_PILLARS = ("registration", "addons", "works", "ocm", *DRIVERS)
 """Whose controllers are those of the cluster's agent."""
 
 NOT_PUBLISHED = Response(
@@ -74,6 +77,7 @@ class SimulatedCluster:
     history: History
     random: Random
     aws: SimulatedAws | None = None
+    grpc: SimulatedGrpc | None = None
     to_hub: Link = field(init=False)
     to_cluster: Link = field(init=False)
     agent: SimulatedProcess = field(init=False)
@@ -121,12 +125,14 @@ class SimulatedCluster:
         """The roles by which the cluster reaches the hub; None: it registers otherwise."""
         return None if self.profile.driver != "aws-irsa" else eks_pair(self.name)
 
-    def as_itself(self) -> Client | None:
+    def as_itself(self, acting_for: str = "") -> Client | None:
         """Return a client of the hub with the cluster's own credential, that no fault reaches; None: it has none."""
         if self.aws is not None and self.eks_pair is not None:
             return replayable_client(EksTransport(self.hub, self.aws, self.eks_pair))
         if self.certificate() is None:
             return None
+        if self.grpc is not None and self.profile.driver == "grpc":
+            return self.grpc.connect(self.held(), acting_for or self.name)
         return replayable_client(as_certificate(self.hub, self.held()[CERTIFICATE]))
 
     def over(self, transport: Transport, link: Link, run: ProcessRun) -> Client:
@@ -137,18 +143,35 @@ class SimulatedCluster:
         keys = SeededKeys(Random(self.random.random()))
         randomness = Random(self.random.random())
         cluster = SimulatedTransport(self.plane.administrator().transport, self.to_cluster, run, self.history)
-        runtime = AgentRuntime(
-            clock=self.clock,
-            random=randomness,
-            connector=_Connector(self, run),
-            client_factory=_AnonymousClients(self.hub, self.to_hub),
-            controllers=self._controllers(),
-            new_key=keys,
-            follow=follow_options(randomness),
-            quarantine=Quarantine(backoff=PATIENCE),
-            signer_timing=SIGNER,
+        async with self._connector(run) as connector:
+            runtime = AgentRuntime(
+                clock=self.clock,
+                random=randomness,
+                connector=connector,
+                client_factory=_AnonymousClients(self.hub, self.to_hub),
+                controllers=self._controllers(),
+                new_key=keys,
+                follow=follow_options(randomness),
+                quarantine=Quarantine(backoff=PATIENCE),
+                signer_timing=SIGNER,
+            )
+            await run_agent(Client(cluster, random=randomness), self._options(), runtime=runtime)
+
+    @asynccontextmanager
+    async def _connector(self, run: ProcessRun) -> AsyncIterator[HubConnector]:
+        """Provide the way to the hub of one run; what it holds is gone with the process."""
+        direct = _Connector(self, run)
+        if self.grpc is None or self.profile.driver != "grpc":
+            yield direct
+            return
+        CLIENT.set(ClientEnd(self.clock, run, self.to_hub))
+        connector = SimulatedGrpcConnector(
+            self.name, KubeconfigConnector(None), grpc=self.grpc, direct=direct, link=self.to_hub, run=run
         )
-        await run_agent(Client(cluster, random=randomness), self._options(), runtime=runtime)
+        try:
+            yield connector
+        finally:
+            connector.abandon()
 
     def _options(self) -> AgentOptions:
         profile = self.profile

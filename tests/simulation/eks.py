@@ -13,10 +13,10 @@ from tests.emulators.memory_aws import MemoryAws
 from tests.simulation.planes import ADMIN, HubPlane
 
 from watchword.api.http import Request, Response
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import Settings
 from watchword.kube.errors import Unreachable
 from watchword.kube.transport import Transport
-from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_CLUSTER_ARN, ClusterPair
 
 HUB_ARN = EksClusterArn("aws", "us-west-2", "111122223333", "fleet-hub")

@@ -12,6 +12,7 @@ from random import Random
 
 from tests.simulation.cluster import DRIVERS, ClusterProfile, SimulatedCluster
 from tests.simulation.eks import HUB_ARN, SimulatedAws
+from tests.simulation.grpc_hub import SimulatedGrpc
 from tests.simulation.history import MOST_IN_AN_HOUR, History
 from tests.simulation.hub_replicas import HubReplicas
 from tests.simulation.network import Link
@@ -58,6 +59,7 @@ class SimulatedFleet:
     members: dict[str, SimulatedCluster]
     stored: StoreReader
     aws: SimulatedAws | None = None  # the hub's account, where clusters register by IAM
+    grpc: SimulatedGrpc | None = None  # the hub's gRPC servers, where clusters register by them
     added: list[SimulatedProcess] = field(default_factory=list)  # programs of pillars, besides hub and agents
     hub_links: dict[str, Link] = field(default_factory=dict)  # theirs at the hub
     standing: dict[str, ClusterExpectation] = field(init=False)
@@ -72,13 +74,14 @@ class SimulatedFleet:
         clock, history = VirtualClock(loop), History(loop.time, MOST_IN_AN_HOUR * (1 + settings.clusters // 10))
         hub = HubPlane(images, clock, Random(random.random()))
         aws = SimulatedAws(HUB_ARN.account) if "aws-irsa" in settings.pillars else None
+        grpc = SimulatedGrpc(hub, clock, history, Random(settings.seed)) if "grpc" in settings.pillars else None
         replicas = 1 + (settings.seed % 4 == 0)
-        team = HubReplicas(hub, clock, history, Random(random.random()), replicas=replicas, aws=aws)
+        team = HubReplicas(hub, clock, history, Random(random.random()), replicas=replicas, aws=aws, grpc=grpc)
         profiles = [_profile(number, settings, random) for number in range(settings.clusters)]
         members = {profile.name: _member(profile, hub, images, history, random) for profile in profiles}
         for member in members.values():
-            member.aws = aws
-        fleet = cls(settings, clock, history, hub, team, members, StoreReader(hub.store), aws)
+            member.aws, member.grpc = aws, grpc
+        fleet = cls(settings, clock, history, hub, team, members, StoreReader(hub.store), aws, grpc)
         for link in fleet.links:
             link.plans.append(settings.background_faults)
         return fleet

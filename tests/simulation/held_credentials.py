@@ -13,10 +13,10 @@ from watchword.addons.token.agent import TOKEN
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ADDON_NAMESPACE, addon_group, cluster_group
 from watchword.api.resources import SECRETS
-from watchword.credentials.bound_token import read_bound_token
-from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
+from watchword.credentials.certificates.agent import CERTIFICATE, KEY
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import SecretData
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey

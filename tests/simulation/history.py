@@ -43,6 +43,7 @@ class History:
     most_in_an_hour: int = MOST_IN_AN_HOUR
     entries: deque[HistoryEntry] = field(default_factory=lambda: deque(maxlen=MAX_ENTRIES))
     writes: list[HistoryEntry] = field(default_factory=list)  # since `mark_quiet`
+    relays: set[str] = field(default_factory=set)  # who passes writes on that are noted of those who wrote them
     _quiet: bool = False
     _digest: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
     total: int = 0
@@ -62,7 +63,7 @@ class History:
     def wrote(self, actor: str, method: str, path: str, status: int) -> bool:
         """Remember one write and its answer; True when the same was written far too often of late."""
         entry = self.note(actor, f"{method:<6} {path} {status}")
-        if self._quiet:
+        if self._quiet and actor not in self.relays:
             self.writes.append(entry)
         return self._is_too_frequent(entry)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.emulators.memory_aws import hub_catalog
-from tests.helpers.fleet import AUTOMATIC
+from tests.helpers.fleet import AUTOMATIC, BOOTSTRAP_USER
 from tests.simulation.cluster import AGENT_PILLARS
 from tests.simulation.eks import HUB_ARN, SimulatedAws
+from tests.simulation.grpc_hub import HOSTS, PatientGrpcDriver, SimulatedGrpc
 from tests.simulation.history import History
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import HubPlane, StoreReader
@@ -16,12 +17,15 @@ from tests.simulation.process import SimulatedProcess
 from tests.simulation.timing import PATIENCE, TIMING, follow_options
 
 from watchword.api.resources import LEASES
+from watchword.credentials.driver import Settings
 from watchword.kube.client import Client
 from watchword.processes.hub import HUB_LEASE, HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.aws_irsa.options import HUB_ARN as ARN_FLAG
 from watchword.registration.aws_irsa.options import PATTERNS
-from watchword.registration.catalog import CATALOG
+from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.grpc.driver import HOSTS as HOSTS_FLAG
+from watchword.registration.grpc.driver import USERS
 from watchword.runtime.backoff import Quarantine
 from watchword.testing.virtual_time import VirtualClock
 
@@ -36,6 +40,7 @@ class HubReplicas:
     random: Random
     replicas: int = 1
     aws: SimulatedAws | None = None
+    grpc: SimulatedGrpc | None = None
     processes: list[SimulatedProcess] = field(init=False)
     links: list[Link] = field(init=False)
 
@@ -63,13 +68,22 @@ class HubReplicas:
         holder = (lease.get("spec") or {}).get("holderIdentity")
         return next((process for process in self.processes if process.name == holder), self.processes[0])
 
+    def _catalog(self) -> Catalog:
+        known = CATALOG if self.aws is None else hub_catalog(self.aws)
+        return Catalog(tuple(PatientGrpcDriver() if driver.name == "grpc" else driver for driver in known.drivers))
+
+    def _settings(self) -> Settings:
+        for_aws = {} if self.aws is None else {ARN_FLAG.flag: str(HUB_ARN), PATTERNS.flag: ".*"}
+        for_grpc = {} if self.grpc is None else {HOSTS_FLAG.flag: ",".join(HOSTS), USERS.flag: BOOTSTRAP_USER}
+        return {**AUTOMATIC, **for_aws, **for_grpc}
+
     async def _run(self, run: ProcessRun, link: Link) -> None:
         randomness = Random(self.random.random())
         options = HubOptions(
             identity=run.actor,
-            drivers=("csr",) if self.aws is None else ("csr", "aws-irsa"),
-            catalog=CATALOG if self.aws is None else hub_catalog(self.aws),
-            settings=AUTOMATIC if self.aws is None else {**AUTOMATIC, ARN_FLAG.flag: str(HUB_ARN), PATTERNS.flag: ".*"},
+            drivers=("csr", *([] if self.aws is None else ["aws-irsa"]), *([] if self.grpc is None else ["grpc"])),
+            catalog=self._catalog(),
+            settings=self._settings(),
             auto_approval=True,
             install=False,
             elect=self.replicas > 1,

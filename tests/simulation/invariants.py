@@ -14,7 +14,7 @@ from tests.simulation.violations import Violations
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import ROLES, SECRETS, SERVICE_ACCOUNTS
-from watchword.registration.hub.retired_cluster_names import clusters_with_retired_name
+from watchword.registration.hub.cluster_rbac import clusters_with_retired_name
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,6 +47,14 @@ class ProcessRun:
             await asyncio.Event().wait()
 
 
+class Breakable(Protocol):
+    """What breaks with a road."""
+
+    def expired(self) -> bool: ...
+
+    def reschedule(self, when: float | None, /) -> None: ...
+
+
 @dataclass
 class Link:
     """The road between a process and a server: it outlives both, and faults happen to it, also several at once."""
@@ -55,7 +64,7 @@ class Link:
     plans: list[FaultPlan] = field(default_factory=lambda: [CALM])  # the last one is the weather now
     cuts: int = 0
     holds: int = 0  # while there is one, no event of a watch comes through
-    streams: dict[asyncio.Timeout, None] = field(default_factory=dict)  # in the order in which they were opened
+    streams: dict[Breakable, None] = field(default_factory=dict)  # in the order in which they were opened
     _free: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

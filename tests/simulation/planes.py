@@ -16,19 +16,25 @@ from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE
+from watchword.api.names import (
+    ADDON_NAMESPACE,
+    AGENT_NAMESPACE,
+    GRPC_SERVER_SERVICE_ACCOUNT,
+    HUB_NAMESPACE,
+    service_account_user,
+)
 from watchword.api.resources import NAMESPACES
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.access_config import AccessConfig, access_control_factory
-from watchword.apiserver.authn.chain import StaticToken
-from watchword.apiserver.authz.model import SUPERUSERS
+from watchword.apiserver.access.chain import StaticToken
+from watchword.apiserver.access.config import AccessConfig, access_control_factory
+from watchword.apiserver.access.rbac import SUPERUSERS
+from watchword.apiserver.access.tokens import TokenKeys
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.controllers.catalog import CONTROLLERS
-from watchword.apiserver.errors import out_of_memory
-from watchword.apiserver.model import User
-from watchword.apiserver.negotiation import error_response
+from watchword.apiserver.serving.errors import out_of_memory
+from watchword.apiserver.serving.model import User
+from watchword.apiserver.serving.negotiation import error_response
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.tokens import TokenKeys
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unauthorized
@@ -51,6 +57,11 @@ NO_SPACE = orjson.dumps(
 )
 ADMIN = StaticToken(Sensitive("the-administrator-of-a-simulation"), User("admin", groups=(SUPERUSERS,)))
 JOINING = StaticToken(Sensitive("the-bootstrap-of-a-simulation"), User(BOOTSTRAP_USER, groups=(MANAGED_CLUSTER_GROUP,)))
+
+GRPC_SERVER = StaticToken(
+    Sensitive("the-grpc-server-of-a-simulation"),
+    User(service_account_user(HUB_NAMESPACE, GRPC_SERVER_SERVICE_ACCOUNT), groups=("system:serviceaccounts",)),
+)
 
 
 def replayable_client(transport: Transport) -> Client:
@@ -147,7 +158,7 @@ class SimulatedPlane:
             authority=lambda: self.authority,
             root_bundle=lambda: self.ca_pem,
             client_authorities=lambda: self.believed,
-            admin_tokens=(ADMIN, JOINING),
+            admin_tokens=(ADMIN, JOINING, GRPC_SERVER),
             controllers=self.controllers,
             event_ttl=EVENTS_STAY,
         )

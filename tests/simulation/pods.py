@@ -16,8 +16,8 @@ from watchword.addons.token.agent import TOKEN
 from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.resources import DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS
-from watchword.credentials.certificates.decisions import CERTIFICATE
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.certificates.agent import CERTIFICATE
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.errors import KubeError, Unreachable
 from watchword.kube.tokens import request_token
 from watchword.kube.transport import Transport

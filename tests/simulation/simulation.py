@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from random import Random
 from typing import TypeAlias
@@ -17,6 +18,7 @@ from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.fleet import SimulatedFleet
 from tests.simulation.incidents import Incident
 from tests.simulation.invariants import InvariantChecker
+from tests.simulation.memory_network import SimulatedLoop
 from tests.simulation.pillar import Pillar
 from tests.simulation.planes import PlaneImages
 from tests.simulation.quiet_period import QuietPeriod, issued_at
@@ -25,7 +27,6 @@ from tests.simulation.settings import DAY, HOUR, MINUTE, SimulationSettings
 from tests.simulation.violations import Violation, Violations
 
 from watchword.credentials.lifecycle import RENEWAL_WINDOW
-from watchword.testing.virtual_time import run_virtual
 
 FIRST_ROUNDS = (15 * MINUTE, HOUR)
 ISOLATION_CHECK_EVERY = 4  # rounds
@@ -86,7 +87,9 @@ def simulate(
     """Live one life in virtual time; without a script, what happens is drawn from the seed."""
     images = images or PlaneImages.make()
     with capture_log() as log:
-        return run_virtual(_run(settings, images, script, log), seed=settings.seed, drift=settings.drift)
+        loop_factory = partial(SimulatedLoop, seed=settings.seed, drift=settings.drift)
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            return runner.run(_run(settings, images, script, log))
 
 
 async def _run(

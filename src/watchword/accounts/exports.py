@@ -147,7 +147,14 @@ class ClusterProfileExporter(Struct, frozen=True):
         if changes is not None:
             patch = with_preconditions(present, changes)
             present = await self.client.patch(CLUSTER_PROFILES, ObjectKey.of(wanted), patch)
-        provider = access_provider(token)
+        provider = {
+            "name": PROVIDER,
+            "cluster": {
+                "server": token.server,
+                "certificate-authority-data": base64.b64encode(token.ca).decode(),
+                "extensions": [{"name": EXEC_EXTENSION, "extension": {"clusterName": token.cluster}}],
+            },
+        }
         listed = (present.get("status") or {}).get("accessProviders") or []
         others = [row for row in listed if row.get("name") != PROVIDER]
         if [*others, provider] != listed:
@@ -195,15 +202,3 @@ def _is_own(present: Object, account: ObjectKey) -> bool:
     """Whether an object was exported for the account; an export of an earlier version did not note for which."""
     made_for = annotations_of(present).get(Annotation.EXPORTED_ACCOUNT, str(account))
     return labels_of(present).get(Label.MANAGED_BY) == PROJECT and made_for == str(account)
-
-
-def access_provider(token: AccountToken) -> Object:
-    """Return how a cluster is reached: its server, its authority, and its name for the plugin."""
-    return {
-        "name": PROVIDER,
-        "cluster": {
-            "server": token.server,
-            "certificate-authority-data": base64.b64encode(token.ca).decode(),
-            "extensions": [{"name": EXEC_EXTENSION, "extension": {"clusterName": token.cluster}}],
-        },
-    }

@@ -6,11 +6,11 @@ from functools import cached_property
 from msgspec import Struct
 
 from watchword.addons.certificate.driver import CertificateAddonDriver
-from watchword.addons.driver import AddonDriver, HasSubjectObject, RequestsAddonCertificate, SubjectObject
+from watchword.addons.driver import AddonDriver, RequestsAddonCertificate, SubjectObject
 from watchword.addons.token.driver import TokenAddonDriver
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
-from watchword.credentials.driver_options import DriverOption
+from watchword.credentials.driver import DriverOption
 from watchword.credentials.errors import UnknownDriver
 
 
@@ -37,7 +37,7 @@ class AddonCatalog(Struct, frozen=True, dict=True):
 
     @cached_property
     def subject_objects(self) -> tuple[SubjectObject, ...]:
-        return tuple(driver.subject_object for driver in self.drivers if isinstance(driver, HasSubjectObject))
+        return tuple(driver.subject_object for driver in self.drivers if driver.subject_object is not None)
 
     def find(self, name: str) -> AddonDriver:
         """Return the driver of that name, the default one for an empty name; `UnknownDriver` when there is none."""

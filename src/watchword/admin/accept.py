@@ -6,23 +6,25 @@ from datetime import timedelta
 from msgspec import Struct, field
 
 from watchword.admin.errors import NotFoundOnHub, NotReady, OperationRefused
-from watchword.admin.hub_admin import HUB_RUNNING_HINT, MEMBER_HINT, AdmissionResult, HubAdmin
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.conditions import find_condition
-from watchword.api.meta import Object, ObjectKey, annotations_of
-from watchword.api.names import HUB_NAMESPACE, NAME_CONFLICT, Annotation, ConditionType
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
+from watchword.api.names import HUB_NAMESPACE, NAME_CONFLICT, Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates import manual_approval
-from watchword.credentials.certificates.approval import is_pending
-from watchword.credentials.certificates.name_ownership import NameOwner
-from watchword.credentials.certificates.request_validation import read_cluster_request
-from watchword.credentials.driver_options import Settings
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.discovery.token_limits import record_token_use, token_secret_key_of
+from watchword.api.time import rfc3339
+from watchword.credentials.certificates import name_ownership
+from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch
+from watchword.credentials.certificates.requests import is_pending, read_cluster_request, with_decision
+from watchword.credentials.driver import Settings
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.tokens import record_token_use, token_secret_key_of
 from watchword.health.formatting import format_key
+from watchword.health.hub_reader import require_hub
 from watchword.health.processes import find_deployment_problem
+from watchword.health.states import is_accepted
+from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden
-from watchword.operator import cluster_manager_manifests
+from watchword.operator import cluster_manager
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import (
     AcceptanceContext,
@@ -31,6 +33,78 @@ from watchword.registration.driver import (
     PreparesAcceptance,
     RequestsCertificate,
 )
+from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import with_preconditions
+
+MEMBER_HINT = "run `watchword doctor` with its kubeconfig, which tells whether its agent reaches this hub"
+HUB_RUNNING_HINT = "is `watchword hub` running for this hub?"
+
+
+DEPARTURE_ANNOTATIONS = (Annotation.DENIED_ON, Annotation.LEFT_ON)
+
+
+class AdmissionResult(Struct, frozen=True):
+    """What was done about one cluster, or about a single request."""
+
+    cluster: str = ""
+    requests: tuple[str, ...] = ()  # approved or denied now
+    key: str = ""  # the thumbprint of the key that was approved
+    changed: bool = False  # whether the ManagedCluster was changed
+    owner: NameOwner | None = None  # the owner that got the name
+
+
+class HubAdmin(Struct, frozen=True):
+    """Reads and writes on a hub; a dry run sends requests and changes nothing."""
+
+    client: Client
+    clock: Clock
+    dry_run: bool = False
+
+    async def cluster(self, name: str) -> Object:
+        """Return a ManagedCluster; `NotFoundOnHub` when there is none yet, `OperationRefused` while it is deleted."""
+        found = await self.client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        if found is None:
+            await require_hub(self.client)
+            raise NotFoundOnHub(f"no cluster {name} has asked to join: check the name, or {MEMBER_HINT}")
+        if is_deleting(found):
+            raise OperationRefused(f"cluster {name} is being deleted: wait until it is gone")
+        return found
+
+    async def csrs_of(self, cluster: str) -> list[Object]:
+        found = await self.client.list(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={cluster}")
+        return found.items
+
+    async def accept(self, cluster: Object, owner: NameOwner | None = None, driver: str = "") -> bool:
+        """Accept a cluster under the key of its owner, for one driver alone; return whether that was news.
+
+        Acceptance holds for the revision that was looked at, and ends an earlier denial.
+        """
+        if is_accepted(cluster):
+            return False
+        metadata = name_owner_patch(cluster, owner)["metadata"] if owner is not None else {}
+        annotations = {**metadata.get("annotations", {}), **dict.fromkeys(DEPARTURE_ANNOTATIONS)}
+        annotations |= {Annotation.ACCEPTED_DRIVER: driver} if driver else {}
+        patch = {"spec": {"hubAcceptsClient": True}, "metadata": {**metadata, "annotations": annotations}}
+        await self._patch(cluster, with_preconditions(cluster, patch))
+        return True
+
+    async def deny(self, cluster: Object) -> bool:
+        """Deny a cluster in whatever state it is, for good; return whether that was news."""
+        if not is_accepted(cluster) and Annotation.DENIED_ON in annotations_of(cluster):
+            return False
+        annotations = {Annotation.DENIED_ON: rfc3339(self.clock.now())}
+        metadata = {"uid": uid_of(cluster), "annotations": annotations}
+        await self._patch(cluster, {"spec": {"hubAcceptsClient": False}, "metadata": metadata})
+        return True
+
+    async def _patch(self, cluster: Object, patch: Object) -> None:
+        await self.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), patch, dry_run=self.dry_run)
+
+    async def record_decision(self, csr: Object, verdict: str, message: str) -> None:
+        """Write `Approved` or `Denied` onto a request, exactly as it was read."""
+        decided = with_decision(csr, verdict, f"{verdict}ByAdministrator", message, now=self.clock.now())
+        await self.client.update(CERTIFICATE_SIGNING_REQUESTS, decided, subresource="approval", dry_run=self.dry_run)
+
 
 ATTEMPTS = 5  # the hub's controllers write to a new cluster at the same time
 
@@ -39,7 +113,7 @@ class ClusterAcceptor(Struct, frozen=True):
     """Accepts clusters under the terms that the administrator named; nothing is written unless everything may be."""
 
     hub_admin: HubAdmin
-    terms: manual_approval.ApprovalTerms
+    terms: name_ownership.ApprovalTerms
     progress: Progress = field(default=ignore_progress)
     catalog: Catalog = CATALOG
 
@@ -50,7 +124,7 @@ class ClusterAcceptor(Struct, frozen=True):
             try:
                 # A cluster that needs no certificate request is let in by its driver as soon as it is accepted.
                 driver = await self._driver_of(cluster)
-                settings = cluster_manager_manifests.hub_settings(await self._cluster_manager(), self.catalog)
+                settings = cluster_manager.hub_settings(await self._cluster_manager(), self.catalog)
                 claim = driver.describe_claim(cluster, settings) if isinstance(driver, DescribesClaim) else ""
                 described = f"cluster {name} registers by {driver.name}{f' and {claim}' if claim else ''}"
                 if isinstance(driver, RequestsCertificate):
@@ -72,7 +146,7 @@ class ClusterAcceptor(Struct, frozen=True):
         name = cluster["metadata"]["name"]
         driver = self.catalog.accepted_driver(cluster) or self.catalog.driver_of(cluster)
         manager = await self._cluster_manager()
-        enabled = cluster_manager_manifests.enabled_drivers(manager, self.catalog) if manager else [driver]
+        enabled = cluster_manager.enabled_drivers(manager, self.catalog) if manager else [driver]
         if driver.name not in {each.name for each in enabled}:
             known = ", ".join(sorted(each.name for each in enabled))
             advice = (
@@ -94,9 +168,7 @@ class ClusterAcceptor(Struct, frozen=True):
         """Return the ClusterManager; nothing on a hub without one, or for a person who may not read it."""
         with suppress(Forbidden):
             return (
-                await self.hub_admin.client.find(
-                    CLUSTER_MANAGERS, ObjectKey.cluster(cluster_manager_manifests.CLUSTER_MANAGER)
-                )
+                await self.hub_admin.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(cluster_manager.CLUSTER_MANAGER))
                 or {}
             )
         return {}
@@ -124,8 +196,8 @@ class ClusterAcceptor(Struct, frozen=True):
     async def _find_server_problem(self) -> str:
         """Return which server of a driver does not run on this hub, through which clusters would ask."""
         manager = await self._cluster_manager()
-        for server in cluster_manager_manifests.enabled_servers(manager, self.catalog) if manager else ():
-            key = ObjectKey(HUB_NAMESPACE, cluster_manager_manifests.server_name(manager, server))
+        for server in cluster_manager.enabled_servers(manager, self.catalog) if manager else ():
+            key = ObjectKey(HUB_NAMESPACE, cluster_manager.server_name(manager, server))
             with suppress(Forbidden):
                 problem = await find_deployment_problem(self.hub_admin.client, key)
                 if problem is not None:
@@ -135,14 +207,14 @@ class ClusterAcceptor(Struct, frozen=True):
     async def approve(self, cluster: Object, described: str = "") -> AdmissionResult:
         """Approve the cluster's pending request; raises as `accept` does."""
         name = cluster["metadata"]["name"]
-        admission = manual_approval.decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
-        if isinstance(admission, manual_approval.RefuseApproval):
+        admission = name_ownership.decide_approval(cluster, await self.hub_admin.csrs_of(name), self.terms)
+        if isinstance(admission, name_ownership.RefuseApproval):
             raise OperationRefused(admission.why)
-        if isinstance(admission, manual_approval.NoRequest) and not self.terms.anyone:
+        if isinstance(admission, name_ownership.NoRequest) and not self.terms.anyone:
             raise NotReady(
                 f"cluster {name} has not asked for a certificate yet: run the command again in a moment, or with --wait"
             )
-        if not isinstance(admission, manual_approval.ApproveRequests):
+        if not isinstance(admission, name_ownership.ApproveRequests):
             return AdmissionResult(name)
         for objection in admission.left_pending:
             self.progress(f"warning: not approved: {objection}")
@@ -156,7 +228,7 @@ class ClusterAcceptor(Struct, frozen=True):
         owner = NameOwner.of(admission.request, self.hub_admin.clock.now())
         return AdmissionResult(name, names, admission.request.key_thumbprint, owner=owner)
 
-    async def _allowed_requests(self, admission: manual_approval.ApproveRequests, cluster: str) -> list[Object]:
+    async def _allowed_requests(self, admission: name_ownership.ApproveRequests, cluster: str) -> list[Object]:
         """Return the requests of the key whose tokens allow the cluster; raise `OperationRefused` when none does.
 
         An agent whose token expired asks again, with the same key and another token.

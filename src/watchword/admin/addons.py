@@ -24,12 +24,12 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     NAMESPACES,
 )
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.health.inventory import decide_addon_row
 from watchword.health.states import InventoryHealth
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden, NotFound
-from watchword.operator.account_manifests import hub_service_rights, manager_bundle
+from watchword.operator.bundles import hub_service_rights, manager_bundle
 from watchword.processes.hub import HUB_LEASE
 from watchword.runtime.ensure import delete_object
 from watchword.runtime.manifests import apply_manifests, is_own_definition

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
-from watchword.credentials.driver_options import DRIVER_LIST
+from watchword.credentials.driver import DRIVER_LIST
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.manifests import apply_manifests

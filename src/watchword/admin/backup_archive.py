@@ -100,7 +100,13 @@ def write_backup(path: Path, backup: Backup, key: BackupKey) -> BackupHeader:
     """Write the file in one step, readable by its owner alone; return its header."""
     salt = os.urandom(_SALT_BYTES).hex() if key.method is Encryption.PASSPHRASE else ""
     header = msgspec.structs.replace(backup.header, encryption=key.method, salt=salt)
-    payload = _pack(backup.files)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data in sorted(backup.files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o600
+            archive.addfile(entry, io.BytesIO(data))
+    payload = gzip.compress(buffer.getvalue(), mtime=0)
     if len(payload) > LARGEST_FILE:
         raise InvalidInput(
             f"the backup has {len(payload)} bytes and may have {LARGEST_FILE}: remove what is not needed"
@@ -114,17 +120,13 @@ def write_backup(path: Path, backup: Backup, key: BackupKey) -> BackupHeader:
 
 def read_backup(path: Path, key: BackupKey) -> Backup:
     """Return the whole backup; `InvalidInput` when it is damaged or incomplete, or when the key does not fit."""
-    line, _, payload = _read(path).partition(b"\n")
+    line, _, payload = read_small_file(path, "backup", limit=LARGEST_FILE + 2**20).partition(b"\n")
     header = _parse_header(line, path)
     if len(payload) != header.size or hashlib.sha256(payload).hexdigest() != header.sha256:
         raise InvalidInput(f"{path} is damaged or incomplete: copy it again, or use another backup")
     if header.encryption is not Encryption.NONE:
         payload = _decrypt(payload, header, key, path)
     return Backup(header, _unpack(payload, path))
-
-
-def _read(path: Path) -> bytes:
-    return read_small_file(path, "backup", limit=LARGEST_FILE + 2**20)
 
 
 def _parse_header(line: bytes, path: Path) -> BackupHeader:
@@ -164,16 +166,6 @@ def _decrypt(payload: bytes, header: BackupHeader, key: BackupKey, path: Path) -
 def _context(header: BackupHeader) -> bytes:
     """Return what the encryption binds the archive to: the header without what is computed from the result."""
     return msgspec.json.encode(msgspec.structs.replace(header, size=0, sha256=""))
-
-
-def _pack(files: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, data in sorted(files.items()):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o600
-            archive.addfile(entry, io.BytesIO(data))
-    return gzip.compress(buffer.getvalue(), mtime=0)
 
 
 def _unpack(payload: bytes, path: Path) -> dict[str, bytes]:

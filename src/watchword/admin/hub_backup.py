@@ -17,7 +17,7 @@ from watchword.api.names import HUB_NAMESPACE
 from watchword.api.pull_secrets import SERVICE_ACCOUNT_TOKEN_TYPE
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.registration.hub.retired_cluster_names import PREFIX
+from watchword.registration.hub.cluster_rbac import PREFIX
 
 OBJECTS_FILE = "objects.json"
 FLEET_KINDS: tuple[Resource, ...] = (

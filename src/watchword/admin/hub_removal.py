@@ -23,7 +23,7 @@ from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, ConditionType, Label
 from watchword.api.pull_secrets import CONFIGURATION, LEGACY_TOKEN, PULL_SECRETS_NAMESPACE
 from watchword.api.sensitive import HiddenFields
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.setup import FIELD_MANAGER, discovery_bindings
 from watchword.discovery.token_secret import TokenRecord, read_token_secret
 from watchword.health.formatting import format_count
@@ -31,7 +31,7 @@ from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import DEFINITIONS
-from watchword.operator.cluster_manager_manifests import accounts_binding, hub_manifests
+from watchword.operator.cluster_manager import accounts_binding, hub_manifests
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.registration.hub import installation
 from watchword.runtime.manifests import is_own_definition
@@ -161,19 +161,16 @@ class HubRemover(Struct, frozen=True):
         try:
             await self.client.delete(resource, key, uid=uid_of(obj))
             if resource is resources.CLUSTER_MANAGERS and finalizers_of(obj):
-                await self._await_operator(key)
+                # Let the operator stop the controllers, so that they make nothing anew; where none runs, go on.
+                waiter = ObjectWaiter(self.client, OPERATOR_PATIENCE, self.progress)
+                try:
+                    await waiter.until_gone(resources.CLUSTER_MANAGERS, key, advice="")
+                except NotReady:
+                    self.progress("no operator has stopped the controllers: stop `watchword hub` where it runs")
             if resource not in _SHARED and finalizers_of(obj):
                 await self.client.patch(resource, key, {"metadata": {"finalizers": None, "uid": uid_of(obj)}})
         except NotFound:
             return
-
-    async def _await_operator(self, key: ObjectKey) -> None:
-        """Let the operator stop the controllers, so that they make nothing anew; where none runs, go on."""
-        waiter = ObjectWaiter(self.client, OPERATOR_PATIENCE, self.progress)
-        try:
-            await waiter.until_gone(resources.CLUSTER_MANAGERS, key, advice="")
-        except NotReady:
-            self.progress("no operator has stopped the controllers: stop `watchword hub` where it runs")
 
     async def _present(self, rows: Iterable[Manifest]) -> list[Manifest]:
         present: list[Manifest] = []

@@ -16,26 +16,25 @@ from watchword.api.conditions import find_condition
 from watchword.api.meta import Manifest, Object, ObjectKey, annotations_of, mapping_at
 from watchword.api.names import HUB_NAMESPACE, IMAGE, Annotation
 from watchword.api.rbac import rules_of
-from watchword.credentials.driver_options import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
-from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
+from watchword.credentials.driver import DRIVER_LIST, Settings, Side, empty_other_paths, settings_to_spec
+from watchword.discovery.cluster_info import ClusterInfo, fetch_cluster_info, read_cluster_info
 from watchword.discovery.errors import ClusterInfoRefused
-from watchword.discovery.published_cluster_info import fetch_cluster_info
 from watchword.discovery.setup import FIELD_MANAGER, REQUESTERS_BINDING, DiscoverySetup, discovery_manifests
 from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.operator.cluster_manager_manifests import (
+from watchword.operator.cluster_manager import (
     CLUSTER_MANAGER,
     enabled_servers,
     hub_manifests,
     hub_settings,
 )
-from watchword.operator.feature_gates import is_enabled
+from watchword.operator.conditions import is_enabled
 from watchword.operator.rendering import OPERATOR, cluster_role_with_binding, service_account
 from watchword.processes.hub import HUB_LEASE
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.hub import installation
-from watchword.registration.hub.executor_policy import EXECUTOR_GATE
+from watchword.registration.hub.installation import EXECUTOR_GATE
 from watchword.runtime.manifests import is_own_definition
 
 AGENT_TO_HUB = "agentToHub"
@@ -65,7 +64,12 @@ class HubSetup(Struct, frozen=True):
     @property
     def spec(self) -> Object:
         named: Object = {"registrationConfiguration": named_registration(self)}
-        exposed = named_exposure(self)
+        rows = [(option.exposure, option.read_list(self.settings)) for option in self.catalog.options(Side.HUB)]
+        exposed = [
+            {"protocol": protocol, "usage": AGENT_TO_HUB, protocol: {"type": "hostname", "hostname": {"host": host}}}
+            for protocol, hosts in rows
+            for host in (hosts if protocol else ())
+        ]
         if exposed:
             named["serverConfiguration"] = {"endpointsExposure": exposed}
         if self.image:
@@ -97,10 +101,6 @@ class HubSetup(Struct, frozen=True):
         return next((driver.name for driver in self.catalog.known([name or self.catalog.default])), name)
 
     @property
-    def chosen_image(self) -> str:
-        return str(self.spec["imagePullSpec"])
-
-    @property
     def chosen_drivers(self) -> tuple[str, ...]:
         """The ways in which clusters may register."""
         return self.drivers or enabled_drivers({"spec": self.kept}) or (self.catalog.default,)
@@ -127,26 +127,6 @@ def named_registration(setup: HubSetup) -> Object:
     return registration
 
 
-def named_exposure(setup: HubSetup) -> list[Object]:
-    rows = [(option.exposure, option.read_list(setup.settings)) for option in setup.catalog.options(Side.HUB)]
-    return [
-        {"protocol": protocol, "usage": AGENT_TO_HUB, protocol: {"type": "hostname", "hostname": {"host": host}}}
-        for protocol, hosts in rows
-        for host in (hosts if protocol else ())
-    ]
-
-
-def validate_hub_setup(setup: HubSetup) -> list[str]:
-    manager, catalog = cluster_manager(setup), setup.catalog
-    settings = hub_settings(manager, catalog)
-    ungated = [
-        f"{option.flag} has an effect only with --feature-gates {option.gate}=true: add it"
-        for option in catalog.options(Side.HUB)
-        if option.gate and option.read(settings) and not is_enabled(manager, option.gate)
-    ]
-    return [*catalog.validate(Side.HUB, settings, *setup.chosen_drivers), *ungated]
-
-
 async def read_present(client: Client, setup: HubSetup) -> HubSetup:
     """Return the setup over what an earlier run left on this cluster; `InvalidInput` when settings contradict."""
     found = await client.find(resources.CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
@@ -159,7 +139,14 @@ async def read_present(client: Client, setup: HubSetup) -> HubSetup:
     merged = replace(setup, present=found or {}, deploy=deploy, approve_nodes=nodes)
     if deploy and not (merged.image or merged.kept.get("imagePullSpec")):
         merged = replace(merged, image=await choose_image(client))
-    objections = validate_hub_setup(merged)
+    manager, catalog = cluster_manager(merged), merged.catalog
+    settings = hub_settings(manager, catalog)
+    ungated = [
+        f"{option.flag} has an effect only with --feature-gates {option.gate}=true: add it"
+        for option in catalog.options(Side.HUB)
+        if option.gate and option.read(settings) and not is_enabled(manager, option.gate)
+    ]
+    objections = [*catalog.validate(Side.HUB, settings, *merged.chosen_drivers), *ungated]
     if objections:
         raise InvalidInput("; ".join(objections))
     return merged
@@ -207,7 +194,7 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
     # The hub's controllers apply their prerequisites too: one field manager, lest two hold what one lets go.
     wanted = list(installation.manifests(demands_executor=is_enabled(cluster_manager(setup), EXECUTOR_GATE)))
     held = {(resource, ObjectKey.of(obj)) for resource, obj in wanted}
-    operator = await operator_objects(client, setup.chosen_image, hub=True) if setup.deploy else []
+    operator = await operator_objects(client, str(setup.spec["imagePullSpec"]), hub=True) if setup.deploy else []
     deployed = [(resource, obj) for resource, obj in operator if (resource, ObjectKey.of(obj)) not in held]
     rows = (
         (wanted, installation.FIELD_MANAGER),

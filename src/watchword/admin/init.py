@@ -18,19 +18,24 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, CONFIG_MAPS
 from watchword.api.validation import parse_duration
-from watchword.credentials.certificates.approval import APPROVED, DENIED, FAILED, read_decision, with_decision
-from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
-from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
-from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
+from watchword.credentials.certificates.requests import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    CertificateSpec,
+    certificate_request_manifest,
+    read_decision,
+    with_decision,
+)
+from watchword.discovery.cluster_info import ClusterInfo, fetch_cluster_info, is_answering, read_cluster_info
+from watchword.discovery.discover import ClientFactory, HttpsClientFactory, Progress, ignore_progress
 from watchword.discovery.errors import ClusterInfoRefused, DiscoveryError
-from watchword.discovery.polling import Progress, ignore_progress
-from watchword.discovery.published_cluster_info import fetch_cluster_info, is_answering
 from watchword.discovery.token_secret import BOTH_USAGES, TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.endpoint import is_loopback
 from watchword.kube.errors import ApiStatusError, Forbidden, KubeError, NotFound
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_drivers, hub_settings
+from watchword.operator.cluster_manager import CLUSTER_MANAGER, enabled_drivers, hub_settings
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
 from watchword.registration.catalog import CATALOG, Catalog

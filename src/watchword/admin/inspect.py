@@ -5,8 +5,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from watchword.admin.accept import HubAdmin
 from watchword.admin.errors import NotFoundOnHub, OperationRefused
-from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.lookup import get_named
 from watchword.admin.revoke.revocation import parse_key
 from watchword.admin.service_accounts import ServiceAccountAdmin
@@ -16,8 +16,8 @@ from watchword.api.names import HUB_KUBECONFIG_SECRET, KUBE_CLIENT_SIGNER, Label
 from watchword.api.pull_secrets import DOCKERCFG_KEY
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
-from watchword.credentials.bound_token import BoundToken, read_bound_token
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
+from watchword.credentials.lifecycle import BoundToken, read_bound_token
 from watchword.health.facts import HubFacts, sort_by_creation
 from watchword.health.formatting import format_key
 from watchword.health.inventory import build_inventory, issued_certificates, read_issued_certificate

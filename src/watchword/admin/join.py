@@ -19,17 +19,24 @@ from watchword.api.crds import MANAGED_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, uid_of
 from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_KUBECONFIG_SECRET, IMAGE, ConditionType
 from watchword.api.sensitive import Sensitive
-from watchword.credentials import driver_options
-from watchword.credentials.driver import SecretData
-from watchword.credentials.secret_data import decode_data, encode_data
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.credentials.credential_secret import decode_data, encode_data
+from watchword.credentials.driver import (
+    DriverOption,
+    SecretData,
+    Settings,
+    Side,
+    settings_from_spec,
+    settings_to_spec,
+    validate_options,
+)
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.health.processes import DeploymentProblem, find_deployment_problem
 from watchword.health.states import is_accepted, is_denied
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.operator.conditions import AGENT_REASONS, HUB_CONNECTION_DEGRADED
-from watchword.operator.klusterlet_manifests import agent_deployment
+from watchword.operator.klusterlet import agent_deployment
 from watchword.operator.rendering import OPERATOR
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import BringsBootstrapData, ClusterDriver, ReachesServer
@@ -63,7 +70,7 @@ class ClusterMembership(Struct, frozen=True):
     image: str = ""
     registration_auth: str = ""
     addon_auth: str = ""
-    settings: driver_options.Settings = field(default_factory=dict)  # of the drivers
+    settings: Settings = field(default_factory=dict)  # of the drivers
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
@@ -96,7 +103,7 @@ def named_settings(membership: ClusterMembership) -> Object:
     """Return what is asked for; what is not is left to what is there, and to the agent's defaults."""
     catalog, auth = membership.catalog, membership.registration_auth
     gates = [{"feature": f, "mode": "Enable" if on else "Disable"} for f, on in sorted(membership.gates.items())]
-    drivers = driver_options.settings_to_spec(_agent_options(catalog), membership.settings)
+    drivers = settings_to_spec(_agent_options(catalog), membership.settings)
     cluster = {"authType": catalog.find(auth).name} if auth else {}
     addon = {"authType": membership.addon_auth} if membership.addon_auth else {}
     registration: Object = {
@@ -135,7 +142,7 @@ async def read_bootstrap_data(client: Client, namespace: str) -> SecretData:
 
 
 def bring_bootstrap_data(
-    driver: ClusterDriver, settings: driver_options.Settings, token: Sensitive[str], present: SecretData
+    driver: ClusterDriver, settings: Settings, token: Sensitive[str], present: SecretData
 ) -> SecretData:
     """Return what a driver stores in the bootstrap Secret beside the kubeconfig; `ConfigError` for a bad flag."""
     return driver.bootstrap_data(settings, token, present) if isinstance(driver, BringsBootstrapData) else {}
@@ -148,7 +155,7 @@ def choose_bootstrap_data(membership: ClusterMembership, access: BootstrapAccess
         data = bring_bootstrap_data(catalog.by_name[driver], membership.settings, access.token, present)
     except ConfigError as cause:
         raise InvalidInput(str(cause)) from cause
-    needed = [option.flag for option in catalog.options(driver_options.Side.JOIN, driver) if option.required]
+    needed = [option.flag for option in catalog.options(Side.JOIN, driver) if option.required]
     if needed and not data:
         raise InvalidInput(f"{needed[0]} is missing: the driver {driver} requires it")
     return data
@@ -219,15 +226,15 @@ async def with_present(client: Client, membership: ClusterMembership) -> Cluster
 
 def validate_membership(membership: ClusterMembership) -> list[str]:
     registration, catalog = membership.spec["registrationConfiguration"], membership.catalog
-    settings = driver_options.settings_from_spec(_agent_options(catalog), registration)
+    settings = settings_from_spec(_agent_options(catalog), registration)
     return [
-        *catalog.validate(driver_options.Side.CLUSTER, settings, membership.registration_driver),
-        *driver_options.validate_options(ADDON_CATALOG.options, settings),
+        *catalog.validate(Side.CLUSTER, settings, membership.registration_driver),
+        *validate_options(ADDON_CATALOG.options, settings),
     ]
 
 
-def _agent_options(catalog: Catalog) -> tuple[driver_options.DriverOption, ...]:
-    return (*catalog.options(driver_options.Side.CLUSTER), *ADDON_CATALOG.options)
+def _agent_options(catalog: Catalog) -> tuple[DriverOption, ...]:
+    return (*catalog.options(Side.CLUSTER), *ADDON_CATALOG.options)
 
 
 async def cluster_uid(client: Client) -> str:

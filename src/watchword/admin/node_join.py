@@ -7,9 +7,9 @@ from msgspec import Struct, field
 
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.credentials.certificates.issued_certificate import IssuedCertificate, load_or_create_key
-from watchword.credentials.certificates.request import CertificateSpec
+from watchword.credentials.certificates.requests import CertificateSpec
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.discovery.tls_bootstrap import TlsBootstrap
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry

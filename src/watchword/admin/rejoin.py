@@ -5,22 +5,19 @@ from datetime import datetime, timedelta
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.accept import AdmissionResult, ClusterAcceptor
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.admin.errors import NotReady, OperationRefused
-from watchword.admin.hub_admin import AdmissionResult
 from watchword.admin.join import FIELD_MANAGER, bootstrap_secret, bring_bootstrap_data, read_bootstrap_data
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates.approval import is_pending
-from watchword.credentials.certificates.manual_approval import well_formed_requests
-from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch
-from watchword.credentials.certificates.request_validation import ClusterRequest
+from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch, well_formed_requests
+from watchword.credentials.certificates.requests import ClusterRequest, is_pending
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.errors import CredentialUnreadable
-from watchword.credentials.secret_data import decode_data
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.registration.catalog import CATALOG

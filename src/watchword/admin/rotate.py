@@ -18,7 +18,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import Clock

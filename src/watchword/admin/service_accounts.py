@@ -27,7 +27,7 @@ from watchword.api.resources import (
     MANAGED_SERVICE_ACCOUNTS,
     MANIFEST_WORKS,
 )
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.health.hub_reader import require_hub
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client

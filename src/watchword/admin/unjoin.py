@@ -30,20 +30,20 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import HiddenFields
 from watchword.api.time import rfc3339_micro
+from watchword.credentials.credential_secret import AGENT_NAME, CLUSTER_NAME, decode_data
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from watchword.kube.exec_plugin import ExecPlugin
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
-from watchword.operator.klusterlet_manifests import agent_deployment, agent_manifests, namespace_of
+from watchword.operator.klusterlet import agent_deployment, agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
 from watchword.registration.agent.membership import withdraw_acceptance
 from watchword.registration.catalog import CATALOG, make_connector
-from watchword.registration.hub_connector import ConnectorContext, user_with_secret_data
+from watchword.registration.driver import ConnectorContext, user_with_secret_data
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import remove_finalizer
 
@@ -237,19 +237,16 @@ class Unjoiner(Struct, frozen=True):
                 continue
             removed += names_of([(resource, obj)])
             if resource is KLUSTERLETS:
-                await self._remove_finalizer(obj)
+                # Let an operator clean up behind a Klusterlet; where none runs, its finalizer is ours to take off.
+                key = ObjectKey.of(obj)
+                waiter = ObjectWaiter(self.client, OPERATOR_PATIENCE if finalizers_of(obj) else timedelta(seconds=5))
+                try:
+                    await waiter.until(KLUSTERLETS, key, lambda found: "still there" if found else "", advice="")
+                except NotReady:
+                    found = await self.client.find(KLUSTERLETS, key)
+                    if found is not None and uid_of(found) == uid_of(obj):
+                        await remove_finalizer(self.client, KLUSTERLETS, found, Finalizer.KLUSTERLET)
         return removed
-
-    async def _remove_finalizer(self, klusterlet: Object) -> None:
-        """Let an operator clean up behind a Klusterlet; where none runs, its finalizer is ours to take off."""
-        key = ObjectKey.of(klusterlet)
-        waiter = ObjectWaiter(self.client, OPERATOR_PATIENCE if finalizers_of(klusterlet) else timedelta(seconds=5))
-        try:
-            await waiter.until(KLUSTERLETS, key, lambda found: "still there" if found else "", advice="")
-        except NotReady:
-            found = await self.client.find(KLUSTERLETS, key)
-            if found is not None and uid_of(found) == uid_of(klusterlet):
-                await remove_finalizer(self.client, KLUSTERLETS, found, Finalizer.KLUSTERLET)
 
     async def _work_left(self) -> Sequence[Leftover]:
         works = await list_if_served(self.client, APPLIED_MANIFEST_WORKS)

@@ -12,9 +12,9 @@ from watchword.api.meta import Object, ObjectKey, Resource, mapping_at
 from watchword.api.names import IMAGE
 from watchword.api.resources import CLUSTER_MANAGERS, DEPLOYMENTS, KLUSTERLETS
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.kube.client import Client
-from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
+from watchword.operator.klusterlet import agent_deployment, namespace_of
 from watchword.operator.rendering import OPERATOR
 from watchword.runtime.clock import Clock
 

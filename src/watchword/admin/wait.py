@@ -13,7 +13,7 @@ from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import ConditionType
 from watchword.api.validation import format_duration
-from watchword.discovery.polling import Progress, ignore_progress
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, Unauthorized
 from watchword.kube.watch import Bookmark, ObjectChange, WatchOptions, list_and_watch

@@ -23,13 +23,13 @@ from watchword.api.resources import (
     NAMESPACES,
     PODS,
 )
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
+from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.health.processes import find_deployment_problem, format_selector
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import BundleOptions, operator_bundle
-from watchword.operator.cluster_manager_manifests import hub_manifests
-from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
+from watchword.operator.cluster_manager import hub_manifests
+from watchword.operator.klusterlet import agent_deployment, namespace_of
 from watchword.operator.process import OPERATOR_LEASE
 from watchword.operator.rendering import OPERATOR, image_of_operator
 

@@ -1,8 +1,11 @@
 """Every resource that Watchword uses."""
 
 from watchword.api.meta import Resource
+from watchword.api.names import ADDON_GROUP, CLUSTER_GROUP, OPERATOR_GROUP, WORK_GROUP
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
+ADMISSION_GROUP = "admissionregistration.k8s.io"
+AUTHENTICATION_GROUP, AUTHORIZATION_GROUP = "authentication.k8s.io", "authorization.k8s.io"
 
 # Core and built-in groups
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -33,70 +36,46 @@ CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 VALIDATING_ADMISSION_POLICIES = Resource(
-    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+    ADMISSION_GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
 )
 VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingadmissionpolicybindings",
-    "ValidatingAdmissionPolicyBinding",
-    namespaced=False,
+    ADMISSION_GROUP, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False
 )
 
 # Reviews, which are answered and not stored
-TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
-SELF_SUBJECT_REVIEWS = Resource(
-    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
-)
+TOKEN_REVIEWS = Resource(AUTHENTICATION_GROUP, "v1", "tokenreviews", "TokenReview", namespaced=False)
+SELF_SUBJECT_REVIEWS = Resource(AUTHENTICATION_GROUP, "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 SUBJECT_ACCESS_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+    AUTHORIZATION_GROUP, "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
 SELF_SUBJECT_ACCESS_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+    AUTHORIZATION_GROUP, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 LOCAL_SUBJECT_ACCESS_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview"
+    AUTHORIZATION_GROUP, "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview"
 )
 SELF_SUBJECT_RULES_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False
+    AUTHORIZATION_GROUP, "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False
 )
 
 # Fleet kinds
-MANAGED_CLUSTERS = Resource(
-    "cluster.open-cluster-management.io", "v1", "managedclusters", "ManagedCluster", namespaced=False
-)
-MANAGED_CLUSTER_SETS = Resource(
-    "cluster.open-cluster-management.io", "v1beta2", "managedclustersets", "ManagedClusterSet", namespaced=False
-)
+MANAGED_CLUSTERS = Resource(CLUSTER_GROUP, "v1", "managedclusters", "ManagedCluster", namespaced=False)
+MANAGED_CLUSTER_SETS = Resource(CLUSTER_GROUP, "v1beta2", "managedclustersets", "ManagedClusterSet", namespaced=False)
 MANAGED_CLUSTER_SET_BINDINGS = Resource(
-    "cluster.open-cluster-management.io", "v1beta2", "managedclustersetbindings", "ManagedClusterSetBinding"
+    CLUSTER_GROUP, "v1beta2", "managedclustersetbindings", "ManagedClusterSetBinding"
 )
-PLACEMENT_DECISIONS = Resource(
-    "cluster.open-cluster-management.io", "v1beta1", "placementdecisions", "PlacementDecision"
-)
-CLUSTER_CLAIMS = Resource(
-    "cluster.open-cluster-management.io", "v1alpha1", "clusterclaims", "ClusterClaim", namespaced=False
-)
-MANAGED_CLUSTER_ADDONS = Resource(
-    "addon.open-cluster-management.io", "v1beta1", "managedclusteraddons", "ManagedClusterAddOn"
-)
+PLACEMENT_DECISIONS = Resource(CLUSTER_GROUP, "v1beta1", "placementdecisions", "PlacementDecision")
+CLUSTER_CLAIMS = Resource(CLUSTER_GROUP, "v1alpha1", "clusterclaims", "ClusterClaim", namespaced=False)
+MANAGED_CLUSTER_ADDONS = Resource(ADDON_GROUP, "v1beta1", "managedclusteraddons", "ManagedClusterAddOn")
 CLUSTER_MANAGEMENT_ADDONS = Resource(
-    "addon.open-cluster-management.io", "v1beta1", "clustermanagementaddons", "ClusterManagementAddOn", namespaced=False
+    ADDON_GROUP, "v1beta1", "clustermanagementaddons", "ClusterManagementAddOn", namespaced=False
 )
-ADDON_TEMPLATES = Resource(
-    "addon.open-cluster-management.io", "v1alpha1", "addontemplates", "AddOnTemplate", namespaced=False
-)
-ADDON_DEPLOYMENT_CONFIGS = Resource(
-    "addon.open-cluster-management.io", "v1alpha1", "addondeploymentconfigs", "AddOnDeploymentConfig"
-)
-MANIFEST_WORKS = Resource("work.open-cluster-management.io", "v1", "manifestworks", "ManifestWork")
-APPLIED_MANIFEST_WORKS = Resource(
-    "work.open-cluster-management.io", "v1", "appliedmanifestworks", "AppliedManifestWork", namespaced=False
-)
-KLUSTERLETS = Resource("operator.open-cluster-management.io", "v1", "klusterlets", "Klusterlet", namespaced=False)
-CLUSTER_MANAGERS = Resource(
-    "operator.open-cluster-management.io", "v1", "clustermanagers", "ClusterManager", namespaced=False
-)
+ADDON_TEMPLATES = Resource(ADDON_GROUP, "v1alpha1", "addontemplates", "AddOnTemplate", namespaced=False)
+ADDON_DEPLOYMENT_CONFIGS = Resource(ADDON_GROUP, "v1alpha1", "addondeploymentconfigs", "AddOnDeploymentConfig")
+MANIFEST_WORKS = Resource(WORK_GROUP, "v1", "manifestworks", "ManifestWork")
+APPLIED_MANIFEST_WORKS = Resource(WORK_GROUP, "v1", "appliedmanifestworks", "AppliedManifestWork", namespaced=False)
+KLUSTERLETS = Resource(OPERATOR_GROUP, "v1", "klusterlets", "Klusterlet", namespaced=False)
+CLUSTER_MANAGERS = Resource(OPERATOR_GROUP, "v1", "clustermanagers", "ClusterManager", namespaced=False)
 
 # Managed service accounts: the group of the design, and the group that Open Cluster Management serves
 MANAGED_SERVICE_ACCOUNTS = Resource(

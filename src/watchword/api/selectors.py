@@ -63,14 +63,11 @@ class Requirement(Struct, frozen=True):
         if self.operator is Operator.NOT_IN:
             return value not in self.values
         if self.operator in (Operator.GREATER, Operator.LESS):
-            return self._compares(value)
+            bound = next(iter(self.values))
+            if not re.fullmatch(r"[+-]?\d+", value, re.ASCII):
+                return False
+            return int(value) > int(bound) if self.operator is Operator.GREATER else int(value) < int(bound)
         return self.operator is Operator.EXISTS
-
-    def _compares(self, value: str) -> bool:
-        bound = next(iter(self.values))
-        if not re.fullmatch(r"[+-]?\d+", value, re.ASCII):
-            return False
-        return int(value) > int(bound) if self.operator is Operator.GREATER else int(value) < int(bound)
 
     def __str__(self) -> str:
         if self.operator is Operator.EXISTS:
@@ -138,7 +135,7 @@ def parse_structured_selector(structure: Mapping[str, Any]) -> LabelSelector:
 def parse_field_selector(text: str) -> tuple[FieldRequirement, ...]:
     r"""Read `a.b=c,d!=e`, with `\` before a comma, an equals sign or a backslash in a value."""
     requirements = []
-    for term in _split_escaped(text):
+    for term in re.findall(r"(?:\\.|[^,\\])+", text, re.DOTALL):
         if not term:
             continue
         found = re.match(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
@@ -234,10 +231,6 @@ def _checked(requirement: Requirement) -> Requirement:
         if value and not _NAME.fullmatch(value):
             raise InvalidLabelValue(requirement.key, value)
     return requirement
-
-
-def _split_escaped(text: str) -> list[str]:
-    return re.findall(r"(?:\\.|[^,\\])+", text, re.DOTALL)
 
 
 def _unescape(value: str) -> str:

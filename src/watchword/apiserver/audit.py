@@ -13,8 +13,8 @@ from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import EVENTS, NAMESPACES
 from watchword.api.time import rfc3339_micro
 from watchword.apiserver.background import TaskStatus
-from watchword.apiserver.model import HandlerRequest, Now, Registry, User
-from watchword.apiserver.server import CompletedRequest
+from watchword.apiserver.serving.model import HandlerRequest, Now, Registry, User
+from watchword.apiserver.serving.server import CompletedRequest
 
 log = logging.getLogger(__name__)
 

@@ -5,24 +5,22 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from watchword.api.http import Request, Response
-from watchword.apiserver.access_config import AccessControlFactory
+from watchword.apiserver.access.config import AccessControlFactory
 from watchword.apiserver.background import BackgroundTasks, TaskStatus
 from watchword.apiserver.crd.controller import CustomResourceController
-from watchword.apiserver.discovery.documents import DiscoveryHandler
+from watchword.apiserver.documents.discovery import DiscoveryHandler
 from watchword.apiserver.kinds.catalog import BUILTINS
-from watchword.apiserver.model import Handler, HandlerRequest, Now
-from watchword.apiserver.registry.object_storage import KindTable
-from watchword.apiserver.registry.pipeline import ManagedFieldsTracker, Pipeline, VerbDependencies
-from watchword.apiserver.registry.registry import ObjectRegistry, verbs
-from watchword.apiserver.registry.system_fields import Entropy
-from watchword.apiserver.server import ApiServer, ApiServerConfig, Observe, RateLimiter
-from watchword.apiserver.serving.resources import ResourceServer
-from watchword.apiserver.serving.responses import ResponseBuilder
+from watchword.apiserver.serving.model import Entropy, Handler, HandlerRequest, Now
+from watchword.apiserver.serving.object_storage import KindTable
+from watchword.apiserver.serving.pipeline import ManagedFieldsTracker, Pipeline, VerbDependencies
+from watchword.apiserver.serving.registry import ObjectRegistry, verbs
+from watchword.apiserver.serving.resources import ResourceServer, ResponseBuilder
+from watchword.apiserver.serving.server import ApiServer, ApiServerConfig, Observe, RateLimiter
+from watchword.apiserver.serving.watch import BOOKMARK_EVERY
 from watchword.apiserver.store.model import Store
-from watchword.apiserver.watch import BOOKMARK_EVERY
 
 if TYPE_CHECKING:
-    from watchword.apiserver.openapi.documents import OpenApiHandler
+    from watchword.apiserver.documents.openapi import OpenApiHandler
 
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
 _HEADERS = (("Content-Type", "text/plain; version=0.0.4; charset=utf-8"),)
@@ -154,7 +152,7 @@ class ControlPlane:
 
     async def _openapi(self, request: HandlerRequest) -> Response:
         if self._openapi_documents is None:
-            from watchword.apiserver.openapi.documents import OpenApiHandler
+            from watchword.apiserver.documents.openapi import OpenApiHandler
 
             self._openapi_documents = OpenApiHandler(self.kinds.all)
         return await self._openapi_documents.handle(request)

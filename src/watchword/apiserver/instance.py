@@ -16,22 +16,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.api.http import Response
-from watchword.apiserver.access_config import AccessConfig, AccessControl, access_control_factory
+from watchword.apiserver.access.chain import StaticToken, TokenReviewer
+from watchword.apiserver.access.config import AccessConfig, AccessControl, access_control_factory
+from watchword.apiserver.access.pki_directory import ADMIN, PkiDirectory, write_private
+from watchword.apiserver.access.tokens import TokenIssuer, TokenKeys
 from watchword.apiserver.audit import AuditLog, record_event
-from watchword.apiserver.authn.chain import StaticToken, TokenReviewer
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.controllers.event_expiry import EVENT_TTL
 from watchword.apiserver.listener import API_LIMITS, RequestRateLimiter, api_listener
-from watchword.apiserver.model import HandlerRequest, Now, Registry
 from watchword.apiserver.node.model import NodeSettings, Runner, Workloads
 from watchword.apiserver.node.pod_logs import PodLogHandler
-from watchword.apiserver.pki_directory import ADMIN, PkiDirectory, write_private
+from watchword.apiserver.serving.model import HandlerRequest, Now, Registry
 from watchword.apiserver.store.encryption import read_encryption_keys
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.model import StoreOpenError
 from watchword.apiserver.store.sqlite import SqliteStore, require_present
-from watchword.apiserver.tokens import TokenIssuer, TokenKeys
 from watchword.http.limits import ServerLimits
 from watchword.pki.jwt import TokenSigner
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 from watchword.api.http import Response
 from watchword.api.rate_limit import Rate, TokenBuckets
-from watchword.apiserver.authn.model import ANONYMOUS_NAME
-from watchword.apiserver.authz.model import is_superuser
-from watchword.apiserver.errors import too_large, too_many_requests
-from watchword.apiserver.model import HandlerRequest, User
-from watchword.apiserver.negotiation import error_response
+from watchword.apiserver.access.chain import ANONYMOUS_NAME
+from watchword.apiserver.access.rbac import is_superuser
+from watchword.apiserver.serving.errors import too_large, too_many_requests
+from watchword.apiserver.serving.model import HandlerRequest, User
+from watchword.apiserver.serving.negotiation import error_response
 from watchword.http.connection import RequestHandler, plain_text_rejection
 from watchword.http.limits import ServerLimits
 from watchword.http.request_parser import RejectedRequest

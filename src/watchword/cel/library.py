@@ -1,10 +1,8 @@
-"""What Kubernetes adds to CEL: quantities, times and named formats; every further function in one table."""
+"""What Kubernetes adds to CEL: quantities and times; every further function in one table."""
 
-import base64
 import re
-import uuid
-from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta, timezone
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 from typing import Any, Final
 
@@ -12,8 +10,8 @@ from msgspec import Struct
 
 from watchword.api.quantity import parse_quantity
 from watchword.api.time import parse_any_rfc3339
-from watchword.cel import network_functions, text_functions
-from watchword.cel.functions import NONE, CelError, Function, OptionalValue, no_overload
+from watchword.cel import text_functions
+from watchword.cel.functions import CelError, Function, no_overload
 
 
 class Quantity(Struct, frozen=True):
@@ -131,94 +129,16 @@ _ACCESSORS: Final[dict[str, Function]] = {
 }
 
 
-class NamedFormat(Struct, frozen=True):
-    """A format: what is wrong with a text, if anything."""
-
-    problems: Callable[[str], Sequence[str]]
-
-
-def _pattern(pattern: str, longest: int, *, prefix: bool = False) -> NamedFormat:
-    compiled = re.compile(pattern, re.ASCII)
-
-    def problems(text: str) -> Sequence[str]:
-        if len(text) > longest:
-            return [f"must be no more than {longest} characters"]
-        # A prefix may end where a whole name may not.
-        checked = f"{text}a" if prefix and text.endswith("-") else text
-        return [] if compiled.fullmatch(checked) else [f"must match the regular expression {pattern}"]
-
-    return NamedFormat(problems)
-
-
-def _readable(read: Callable[[str], Any], problem: str) -> NamedFormat:
-    def problems(text: str) -> Sequence[str]:
-        try:
-            return [] if read(text) is not None else [problem]
-        except (ValueError, CelError):
-            return [problem]
-
-    return NamedFormat(problems)
-
-
-def _qualified_name(text: str) -> Sequence[str]:
-    prefix, slash, name = text.rpartition("/")
-    wrong = "/" in prefix or not _NAME.fullmatch(name) or len(name) > 63
-    if wrong or (slash and _SUBDOMAIN.problems(prefix)):
-        return ["must be a qualified name: an optional DNS subdomain and a slash, then a name of at most 63 characters"]
-    return []
-
-
-_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
-_SUBDOMAIN = _pattern(rf"{_LABEL}(?:\.{_LABEL})*", 253)
-FORMATS: Final = {
-    "dns1123Label": _pattern(_LABEL, 63),
-    "dns1123Subdomain": _SUBDOMAIN,
-    "dns1035Label": _pattern(r"[a-z](?:[-a-z0-9]*[a-z0-9])?", 63),
-    "dns1123LabelPrefix": _pattern(_LABEL, 63, prefix=True),
-    "dns1123SubdomainPrefix": _pattern(rf"{_LABEL}(?:\.{_LABEL})*", 253, prefix=True),
-    "dns1035LabelPrefix": _pattern(r"[a-z](?:[-a-z0-9]*[a-z0-9])?", 63, prefix=True),
-    "qualifiedName": NamedFormat(_qualified_name),
-    "labelValue": _pattern(rf"(?:{_NAME.pattern})?", 63),
-    "uri": _readable(network_functions.parse_url, "must be a URI"),
-    "uuid": _readable(uuid.UUID, "must be a UUID"),
-    "byte": _readable(lambda text: base64.b64decode(text, validate=True), "must be base64"),
-    "date": _readable(date.fromisoformat, "must be a date as RFC 3339 writes it"),
-    "datetime": _readable(parse_any_rfc3339, "must be a time as RFC 3339 writes it"),
-}
-
-
-def _validate(form: Any, text: Any) -> OptionalValue:
-    if type(form) is not NamedFormat or type(text) is not str:
-        no_overload()
-    found = list(form.problems(text))
-    return OptionalValue((found,)) if found else NONE
-
-
-def _named(name: Any) -> OptionalValue:
-    if type(name) is not str:
-        no_overload()
-    return OptionalValue((FORMATS[name],)) if name in FORMATS else NONE
-
-
-def _constant(form: NamedFormat) -> Function:
-    return lambda: form
-
-
 FUNCTIONS: Final[dict[tuple[str, int], Function]] = {
     **text_functions.FUNCTIONS,
-    **network_functions.FUNCTIONS,
     ("quantity", 1): _quantity,
     ("isQuantity", 1): _is_quantity,
     ("sign", 1): lambda value: _sign(_amount(value)),  # documented as a method, served as a function
     ("duration", 1): _duration,
     ("timestamp", 1): _timestamp,
-    **{(f"format.{name}", 0): _constant(form) for name, form in FORMATS.items()},
-    ("format.named", 1): _named,
 }
 METHODS: Final[dict[tuple[str, int], Function]] = {
     **text_functions.METHODS,
-    **network_functions.METHODS,
     ("isInteger", 1): lambda value: _amount(value).denominator == 1,
     ("asInteger", 1): _as_integer,
     ("asApproximateFloat", 1): lambda value: float(_amount(value)),
@@ -228,5 +148,4 @@ METHODS: Final[dict[tuple[str, int], Function]] = {
     ("isLessThan", 2): lambda one, other: _amount(one) < _amount(other),
     ("compareTo", 2): lambda one, other: _sign(_amount(one) - _amount(other)),
     **{(name, arity): function for name, function in _ACCESSORS.items() for arity in (1, 2)},
-    ("validate", 2): _validate,
 }

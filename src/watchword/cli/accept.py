@@ -5,14 +5,13 @@ from typing import Any
 
 import click
 
-from watchword.admin.accept import ClusterAcceptor
-from watchword.admin.hub_admin import AdmissionResult, HubAdmin
+from watchword.admin.accept import AdmissionResult, ClusterAcceptor, HubAdmin
 from watchword.admin.wait import ObjectWaiter
 from watchword.cli import common_options
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import print_progress
 from watchword.cli.options import flag, text
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.health.formatting import format_key
 from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock

@@ -1,6 +1,5 @@
 """`watchword agent`: the agent of a managed cluster, until it is told to stop."""
 
-import asyncio
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
@@ -12,8 +11,8 @@ from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
 from watchword.cli.options import option, text
 from watchword.cli.output import echo
-from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_until_stopped
-from watchword.credentials.driver_options import Side
+from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_process
+from watchword.credentials.driver import Side
 from watchword.processes.agent import AgentRuntime, agent_option_warnings, run_agent, validate_agent_options
 from watchword.registration.agent.cluster_status import ClaimPolicy
 from watchword.registration.agent.options import AgentOptions
@@ -75,7 +74,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
         raise click.UsageError("; ".join(objections))
     for warning in agent_option_warnings(options):
         echo(f"warning: {warning}", err=True)
-    run_until_stopped(lambda stop: _run(connection, options, stop))
+    runtime = AgentRuntime(clock=SystemClock(), random=SystemRandom())
+    run_process(connection, lambda client, stop: run_agent(client, options, runtime=runtime, stop=stop))
 
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
@@ -99,11 +99,6 @@ def options_of(flags: dict[str, Any]) -> AgentOptions:
         elect=not flags["disable_leader_election"],
         health=flags["listen"],
     )
-
-
-async def _run(connection: ClusterConnection, options: AgentOptions, stop: asyncio.Event) -> None:
-    async with connection.client() as client:
-        await run_agent(client, options, runtime=AgentRuntime(clock=SystemClock(), random=SystemRandom()), stop=stop)
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from watchword.cli.output import echo
 if TYPE_CHECKING:
     import asyncio
 
-    from watchword.apiserver.authn.chain import TokenReviewer
+    from watchword.apiserver.access.chain import TokenReviewer
     from watchword.apiserver.instance import Instance, InstanceSettings
 
 

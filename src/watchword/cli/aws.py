@@ -15,7 +15,7 @@ from watchword.cli.output import echo
 from watchword.registration.aws_irsa.documents import IamRole
 
 if TYPE_CHECKING:
-    from watchword.registration.aws_irsa.eks_token import EksToken
+    from watchword.registration.aws_irsa.boto import EksToken
     from watchword.registration.aws_irsa.iam import RoleWriter
 
 AWS_LIBRARIES = ("boto3", "botocore")
@@ -62,7 +62,7 @@ def command() -> None:
 @click.argument("managed_name")
 def identifier(hub_account: str, hub_name: str, managed_account: str, managed_name: str) -> None:
     """Print the identifier in the names of a cluster's roles, without asking any server."""
-    from watchword.registration.aws_irsa.arn import RoleTags
+    from watchword.registration.aws_irsa.documents import RoleTags
 
     echo(RoleTags(hub_account, hub_name, managed_account, managed_name).identifier)
 
@@ -91,8 +91,7 @@ def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:
     whose names begin with ocm-hub-. With --design-only it is the policy of Open Cluster Management's design, with which
     this hub cannot accept clusters.
     """
-    from watchword.registration.aws_irsa.arn import EksClusterArn, parse_oidc_provider
-    from watchword.registration.aws_irsa.documents import identity_creator_role
+    from watchword.registration.aws_irsa.documents import EksClusterArn, identity_creator_role, parse_oidc_provider
 
     arn = EksClusterArn.parse(eks_hub_cluster_arn)
     role = identity_creator_role(arn, parse_oidc_provider(oidc_provider), extended=flags.pop("extended"))
@@ -110,8 +109,12 @@ def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: s
 
     The role may assume one role in the hub's account and has no other right.
     """
-    from watchword.registration.aws_irsa.arn import EksClusterArn, parse_oidc_provider
-    from watchword.registration.aws_irsa.documents import AgentAccounts, managed_cluster_role
+    from watchword.registration.aws_irsa.documents import (
+        AgentAccounts,
+        EksClusterArn,
+        managed_cluster_role,
+        parse_oidc_provider,
+    )
 
     accounts = AgentAccounts(flags.pop("agent_namespace"), flags.pop("klusterlet_name"))
     hub_arn, managed_arn = EksClusterArn.parse(eks_hub_cluster_arn), EksClusterArn.parse(managed_cluster_arn)
@@ -291,7 +294,7 @@ def _sign(region: str, cluster_name: str, role_arn: str) -> EksToken:
     from datetime import UTC, datetime
 
     try:
-        from watchword.registration.aws_irsa.eks_token import sign_eks_token
+        from watchword.registration.aws_irsa.boto import sign_eks_token
     except ModuleNotFoundError as missing:
         if missing.name not in AWS_LIBRARIES:
             raise

@@ -1,9 +1,6 @@
 """`watchword backup`: saves a control plane of this machine, or a hub, in one file."""
 
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
@@ -12,30 +9,13 @@ from watchword.admin.hub_backup import HubBackup
 from watchword.api.sensitive import Sensitive
 from watchword.cli.common_options import fleet_directory_of, output_option, show_result
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import NewFile, flag, folder_option
+from watchword.cli.options import NewFile, flag, folder_option, gathered
 from watchword.cli.secret_input import SecretReader
 from watchword.health.formatting import format_count
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
-F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
-
-
-def backup_key_options(command: F) -> F:
-    """Add the options; the command gets `key`, a `BackupKey`."""
-
-    @click.option(
-        "--key-file", type=_FILE, help="Encrypt with the first key of this file (base64, 32 bytes, one per line)."
-    )
-    @click.option(
-        "--passphrase-file", type=_FILE, help="Encrypt with the passphrase in this file; - reads standard input."
-    )
-    @wraps(command)
-    def with_key(*args: Any, key_file: Path | None, passphrase_file: Path | None, **kwargs: Any) -> Any:
-        return command(*args, key=read_backup_key(key_file, passphrase_file), **kwargs)
-
-    return with_key  # type: ignore[return-value]  # a command stays a command
 
 
 def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> BackupKey:
@@ -52,6 +32,19 @@ def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> Back
     if not text:
         raise click.UsageError("the passphrase is empty: write one to the file, or use --key-file")
     return BackupKey(passphrase=Sensitive(text))
+
+
+backup_key_options = gathered(
+    "key",
+    read_backup_key,
+    click.option(
+        "--key-file", type=_FILE, help="Encrypt with the first key of this file (base64, 32 bytes, one per line)."
+    ),
+    click.option(
+        "--passphrase-file", type=_FILE, help="Encrypt with the passphrase in this file; - reads standard input."
+    ),
+)
+"""Adds the options; the command gets `key`, a `BackupKey`."""
 
 
 @click.command("backup")

@@ -2,7 +2,7 @@
 
 import click
 
-from watchword.admin.hub_removal import HubRemoval, HubRemover
+from watchword.admin.hub_removal import HubRemover
 from watchword.cli.administrator_events import HUB, administrator_events
 from watchword.cli.common_options import change_options, confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
@@ -34,7 +34,10 @@ async def _clean(connection: ClusterConnection, *, delete_kinds: bool, force: bo
         if not removal.rows:
             echo("there is no hub on this cluster")
             return
-        _show(removal)
+        for name in removal.names:
+            echo(f"remove {name}")
+        for reason in removal.kept:
+            echo(f"keep {reason}")
         if dry_run:
             return
         count = format_count(len(removal.rows), "object")
@@ -43,10 +46,3 @@ async def _clean(connection: ClusterConnection, *, delete_kinds: bool, force: bo
             await remover.carry_out(removal)
             events.normal(HUB, "HubRemoved", f"{administrator} removed the hub: {count}")
     echo(f"removed {count}; this cluster is not a hub any more")
-
-
-def _show(removal: HubRemoval) -> None:
-    for name in removal.names:
-        echo(f"remove {name}")
-    for reason in removal.kept:
-        echo(f"keep {reason}")

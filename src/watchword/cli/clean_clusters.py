@@ -8,7 +8,7 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.options import option
 from watchword.cli.output import echo
-from watchword.registration.hub.cluster_cleanup import ClusterCleanup
+from watchword.registration.hub.cluster_removal import ClusterCleanup
 from watchword.runtime.clock import SystemClock
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from watchword.admin.hub_admin import HubAdmin
+from watchword.admin.accept import HubAdmin
 from watchword.admin.lookup import get_named
 from watchword.api.conditions import conditions_of, find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
@@ -19,8 +19,8 @@ from watchword.cli.common_options import output_option, show_result, without_man
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
 from watchword.cli.lists import ListRequest, list_options, object_listing, print_list
 from watchword.cli.token import format_duration_left
-from watchword.credentials.certificates.approval import is_pending
-from watchword.credentials.certificates.manual_approval import claimed_subject, well_formed_requests
+from watchword.credentials.certificates.name_ownership import claimed_subject, well_formed_requests
+from watchword.credentials.certificates.requests import is_pending
 from watchword.health.formatting import format_key
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,7 @@ from watchword.admin.errors import OperationRefused
 from watchword.api.text import escape_text
 from watchword.cli.connection_options import complete_clusters
 from watchword.cli.discovery_options import parse_duration_flag
-from watchword.cli.options import NewFile, flag, folder_option, option, text
+from watchword.cli.options import F, NewFile, flag, folder_option, gathered, option, text
 from watchword.cli.output import echo
 
 PREFIX = "jsonpath="
@@ -44,9 +44,6 @@ def _fill(document: Any, expression: str) -> str:
     except JsonPathError as cause:
         raise click.BadParameter(f"{cause}: {HINT}", param_hint="-o") from cause
     return " ".join(value if isinstance(value, str) else orjson.dumps(value).decode() for value in found)
-
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class OutputForm(click.Choice[str]):
@@ -192,31 +189,27 @@ def clusters_option(what: str) -> Callable[[F], F]:
 
 def cluster_arguments(verb: str) -> Callable[[F], F]:
     """Let clusters be named as arguments, or by `--clusters`; the command gets `clusters`."""
-
-    def decorate(command: F) -> F:
-        @click.argument("names", nargs=-1, metavar="[CLUSTER]...", shell_complete=complete_clusters)
-        @clusters_option(f"Names of the clusters to {verb}, separated by commas; the same as CLUSTER.")
-        @wraps(command)
-        def with_clusters(*args: Any, names: tuple[str, ...], clusters: tuple[str, ...], **kwargs: Any) -> Any:
-            return command(*args, clusters=(*names, *clusters), **kwargs)
-
-        return with_clusters  # type: ignore[return-value]  # a command stays a command
-
-    return decorate
+    return gathered(
+        "clusters",
+        lambda names, clusters: (*names, *clusters),
+        click.argument("names", nargs=-1, metavar="[CLUSTER]...", shell_complete=complete_clusters),
+        clusters_option(f"Names of the clusters to {verb}, separated by commas; the same as CLUSTER."),
+    )
 
 
-def own_cluster_name(command: F) -> F:
-    """Let the one cluster be named as `--cluster-name` or as an argument; the command gets `cluster_name`."""
+def _one_name(name: str, cluster_name: str) -> str:
+    if name and cluster_name and name != cluster_name:
+        raise click.UsageError(f"CLUSTER is {name}, and --cluster-name is {cluster_name}: give one of them")
+    return name or cluster_name
 
-    @click.argument("name", metavar="[CLUSTER]", default="")
-    @text("--cluster-name", "--cluster", "cluster_name", help="Name of this cluster on the hub; the same as CLUSTER.")
-    @wraps(command)
-    def with_name(*args: Any, name: str, cluster_name: str, **kwargs: Any) -> Any:
-        if name and cluster_name and name != cluster_name:
-            raise click.UsageError(f"CLUSTER is {name}, and --cluster-name is {cluster_name}: give one of them")
-        return command(*args, cluster_name=name or cluster_name, **kwargs)
 
-    return with_name  # type: ignore[return-value]  # a command stays a command
+own_cluster_name = gathered(
+    "cluster_name",
+    _one_name,
+    click.argument("name", metavar="[CLUSTER]", default=""),
+    text("--cluster-name", "--cluster", "cluster_name", help="Name of this cluster on the hub; the same as CLUSTER."),
+)
+"""Lets the one cluster be named as `--cluster-name` or as an argument; the command gets `cluster_name`."""
 
 
 def confirm(question: str, warning: str, *, yes: bool, needs_terminal: bool = True) -> None:
@@ -236,18 +229,15 @@ if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
 
 
-def data_directory_option(command: F) -> F:
-    """Add the option; the command gets `folder`, a `FleetDirectory`."""
-
-    @folder_option("--data-dir", help="Data directory of the fleet; by default that of `up`.")
-    @wraps(command)
-    def with_folder(*args: Any, data_dir: Path | None, **kwargs: Any) -> Any:
-        return command(*args, folder=fleet_directory_of(data_dir), **kwargs)
-
-    return with_folder  # type: ignore[return-value]  # a command stays a command
-
-
 def fleet_directory_of(data_dir: Path | None) -> FleetDirectory:
     from watchword.local.data_directory import FleetDirectory, default_data_directory
 
     return FleetDirectory((data_dir or default_data_directory()).absolute())
+
+
+data_directory_option = gathered(
+    "folder",
+    fleet_directory_of,
+    folder_option("--data-dir", help="Data directory of the fleet; by default that of `up`."),
+)
+"""Adds the option; the command gets `folder`, a `FleetDirectory`."""

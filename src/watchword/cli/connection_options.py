@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import Struct
 
-from watchword.cli.options import text
+from watchword.cli.options import gathered, text
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
@@ -83,7 +82,6 @@ def _kubeconfig(ctx: click.Context) -> Path | None:
     return Path(found) if found else None
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
@@ -129,17 +127,14 @@ def cluster_name_of(connection: ClusterConnection) -> str:
         return ""
 
 
-def connection_options(command: F) -> F:
-    """Add the options; the command gets one argument, `connection`."""
-
-    @click.option(
+connection_options = gathered(
+    "connection",
+    ClusterConnection,
+    click.option(
         "--kubeconfig",
         type=click.Path(path_type=Path),
         help="Path of the kubeconfig; by default $KUBECONFIG or ~/.kube/config.",
-    )
-    @text("--context", shell_complete=complete_contexts, help="Context of the kubeconfig; by default the current one.")
-    @wraps(command)
-    def with_connection(*args: Any, kubeconfig: Path | None, context: str, **kwargs: Any) -> Any:
-        return command(*args, connection=ClusterConnection(kubeconfig, context), **kwargs)
-
-    return with_connection  # type: ignore[return-value]  # a command stays a command
+    ),
+    text("--context", shell_complete=complete_contexts, help="Context of the kubeconfig; by default the current one."),
+)
+"""Adds the options; the command gets one argument, `connection`."""

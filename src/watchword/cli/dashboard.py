@@ -1,6 +1,5 @@
 """`watchword dashboard`: every credential of the fleet in a browser, until it is told to stop."""
 
-import asyncio
 from typing import Any
 
 import click
@@ -8,7 +7,7 @@ import click
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag
 from watchword.cli.output import echo_line
-from watchword.cli.process_options import run_until_stopped, serving_options
+from watchword.cli.process_options import run_process, serving_options
 from watchword.dashboard.process import DashboardOptions, ServedDashboard, require_loopback, run_dashboard
 from watchword.pullsecrets.registry_auth.process import serving_tls
 from watchword.runtime.clock import SystemClock
@@ -27,8 +26,15 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     another one is printed. With --login, each person signs in with a bearer token; the API server checks it
     (TokenReview), and the person sees what it allows them to read (SubjectAccessReview). The dashboard changes nothing.
     """
-    options = options_of(flags)
-    run_until_stopped(lambda stop: _run(connection, options, stop))
+    options, clock = options_of(flags), SystemClock()
+
+    def announce(served: ServedDashboard) -> None:
+        served.viewers.sessions.redeemed = lambda: echo_line(f"opened; for another browser: {served.address()}")
+        echo_line(f"the dashboard is at {served.address()}")
+
+    run_process(
+        connection, lambda client, stop: run_dashboard(client, options, clock=clock, stop=stop, started=announce)
+    )
 
 
 def options_of(flags: dict[str, Any]) -> DashboardOptions:
@@ -38,12 +44,3 @@ def options_of(flags: dict[str, Any]) -> DashboardOptions:
     )
     require_loopback(options)
     return options
-
-
-async def _run(connection: ClusterConnection, options: DashboardOptions, stop: asyncio.Event) -> None:
-    def announce(served: ServedDashboard) -> None:
-        served.viewers.sessions.redeemed = lambda: echo_line(f"opened; for another browser: {served.address()}")
-        echo_line(f"the dashboard is at {served.address()}")
-
-    async with connection.client() as client:
-        await run_dashboard(client, options, clock=SystemClock(), stop=stop, started=announce)

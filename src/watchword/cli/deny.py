@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from watchword.admin.accept import deny, deny_request, validate_denied
-from watchword.admin.hub_admin import HUB_RUNNING_HINT, AdmissionResult, HubAdmin
+from watchword.admin.accept import HUB_RUNNING_HINT, AdmissionResult, HubAdmin, deny, deny_request, validate_denied
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS

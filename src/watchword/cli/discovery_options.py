@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
 
-from watchword.cli.options import flag, option, text, with_options
+from watchword.cli.options import F, flag, gathered, option, text, with_options
 from watchword.cli.output import echo_line
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
 
 if TYPE_CHECKING:
     from watchword.discovery.cluster_info import ClusterInfo
-    from watchword.discovery.discover import BootstrapTokenDiscovery
-    from watchword.discovery.polling import Progress
+    from watchword.discovery.discover import BootstrapTokenDiscovery, Progress
     from watchword.discovery.tokens import BootstrapToken
 
-F = TypeVar("F", bound=Callable[..., Any])
 STANDARD_INPUT = "-"
 
 
@@ -47,10 +44,8 @@ class DiscoveryPlan(Struct, frozen=True):
 
     async def discover(self, progress: Progress) -> ClusterInfo:
         """Find the cluster; raises `DiscoveryError`."""
-        from watchword.discovery.client_factory import HttpsClientFactory
-        from watchword.discovery.discover import ClusterDiscovery
+        from watchword.discovery.discover import ClusterDiscovery, HttpsClientFactory, PollOptions
         from watchword.discovery.discovery_document import DocumentReader
-        from watchword.discovery.polling import PollOptions
 
         discovery = ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress)
         if self.by_token is not None:
@@ -89,8 +84,8 @@ def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timede
 
 
 def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
-    from watchword.discovery.addresses import parse_endpoint
     from watchword.discovery.discover import BootstrapTokenDiscovery
+    from watchword.discovery.discovery_document import parse_endpoint
     from watchword.discovery.tokens import BootstrapToken
     from watchword.pki.keys import Pin
 
@@ -130,11 +125,10 @@ _OPTIONS = (
 def discovery_options(command: F) -> F:
     """Add the flags; the command gets one argument, `plan`, a `DiscoveryPlan`."""
 
-    @wraps(command)
-    def with_plan(*args: Any, given: DiscoveryFlags, discovery_timeout: timedelta, **kwargs: Any) -> Any:
-        return command(*args, plan=choose_plan(given, SecretReader(), timeout=discovery_timeout), **kwargs)
+    def plan(given: DiscoveryFlags, discovery_timeout: timedelta) -> DiscoveryPlan:
+        return choose_plan(given, SecretReader(), timeout=discovery_timeout)
 
-    return discovery_flags(with_plan)  # type: ignore[return-value]  # a command stays a command
+    return gathered("plan", plan, discovery_flags)(command)
 
 
 def discovery_flags(command: F) -> F:

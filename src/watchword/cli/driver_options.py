@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from watchword.addons.catalog import ADDON_CATALOG
-from watchword.cli.common_options import F, split
-from watchword.cli.options import AliasedOption, with_options
-from watchword.credentials.driver_options import DriverOption, OptionType, Settings, Side
+from watchword.cli.common_options import split
+from watchword.cli.options import AliasedOption, F, with_options
+from watchword.credentials.driver import DriverOption, OptionType, Settings, Side
 from watchword.registration.catalog import CATALOG
 
 

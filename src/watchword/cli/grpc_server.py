@@ -9,7 +9,7 @@ import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import file_option, option, text
-from watchword.cli.process_options import LISTEN_HELP, HostPort, run_until_stopped
+from watchword.cli.process_options import LISTEN_HELP, HostPort, run_process
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
@@ -37,7 +37,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
     raise_descriptor_limit()  # each agent holds a connection
     options = options_of(flags)
-    run_until_stopped(lambda stop: _run(connection, options, stop))
+    run_process(connection, lambda client, stop: serve(client, options, stop))
 
 
 def options_of(flags: dict[str, Any]) -> GrpcServerOptions:
@@ -46,11 +46,6 @@ def options_of(flags: dict[str, Any]) -> GrpcServerOptions:
 
     files = TlsFiles(flags["tls_cert_file"], flags["tls_key_file"], flags["client_ca_file"])
     return GrpcServerOptions(serve=flags["serve"], tls=files, health=flags["listen"])
-
-
-async def _run(connection: ClusterConnection, options: GrpcServerOptions, stop: asyncio.Event) -> None:
-    async with connection.client() as client:
-        await serve(client, options, stop)
 
 
 async def serve(client: Client, options: GrpcServerOptions, stop: asyncio.Event) -> None:

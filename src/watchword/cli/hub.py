@@ -1,6 +1,6 @@
 """`watchword hub`: the controllers of a hub, until they are stopped."""
 
-import asyncio
+from functools import partial
 from random import SystemRandom
 from typing import Any
 
@@ -15,12 +15,12 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
 from watchword.cli.options import option, text
-from watchword.cli.process_options import FeatureGates, identity, process_options, run_until_stopped
-from watchword.credentials.driver_options import AUTO_APPROVAL, Side
+from watchword.cli.process_options import FeatureGates, identity, process_options, run_process
+from watchword.credentials.driver import AUTO_APPROVAL, Side
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.registration.catalog import CATALOG
-from watchword.registration.hub.executor_policy import EXECUTOR_GATE
+from watchword.registration.hub.installation import EXECUTOR_GATE
 from watchword.runtime.clock import SystemClock
 
 
@@ -65,7 +65,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     number of replicas may run; one works at a time.
     """
     options = options_of(flags)
-    run_until_stopped(lambda stop: _run(connection, options, stop))
+    run = partial(run_hub, clock=SystemClock(), random=SystemRandom(), extensions=[hub_addon_controllers])
+    run_process(connection, lambda client, stop: run(client, options, stop=stop))
 
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
@@ -84,13 +85,6 @@ def options_of(flags: dict[str, Any]) -> HubOptions:
         addons=(accounts_addon(image=flags["agent_image"]),),
         services={ADDON_NAME: accounts.run},
     )
-
-
-async def _run(connection: ClusterConnection, options: HubOptions, stop: asyncio.Event) -> None:
-    async with connection.client() as client:
-        await run_hub(
-            client, options, clock=SystemClock(), random=SystemRandom(), extensions=[hub_addon_controllers], stop=stop
-        )
 
 
 def _split(values: list[str] | tuple[str, ...]) -> list[str]:

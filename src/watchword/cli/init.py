@@ -22,9 +22,9 @@ from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
 from watchword.cli.token import describe_power
-from watchword.credentials.driver_options import Side
-from watchword.discovery.addresses import parse_endpoint
-from watchword.discovery.published_cluster_info import cluster_info_from_kubeconfig
+from watchword.credentials.driver import Side
+from watchword.discovery.cluster_info import cluster_info_from_kubeconfig
+from watchword.discovery.discovery_document import parse_endpoint
 from watchword.discovery.token_secret import choose_token, join_command
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import SystemClock

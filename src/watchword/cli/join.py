@@ -47,20 +47,19 @@ from watchword.cli.driver_options import (
     driver_settings,
     with_kubeconfig_settings,
 )
-from watchword.cli.options import NewFile, file_option, flag, option, text, with_options
+from watchword.cli.options import F, NewFile, file_option, flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
-from watchword.credentials.driver_options import Settings, Side, validate_options
+from watchword.credentials.driver import Settings, Side, validate_options
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 
 if TYPE_CHECKING:
     from watchword.admin.bootstrap_access import BootstrapAccess, HubAddress
-    from watchword.discovery.polling import Progress
+    from watchword.discovery.discover import Progress
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 HUB_ACCESS_OPTIONS = (
@@ -81,9 +80,7 @@ class HubPlan(Struct, frozen=True):
         """Find the hub and make sure that it is the one; raises `DiscoveryError` or `AdminError`."""
         from watchword.admin.bootstrap_access import BootstrapAccess, find_hub
         from watchword.api.sensitive import Sensitive
-        from watchword.discovery.client_factory import HttpsClientFactory
-        from watchword.discovery.discover import ClusterDiscovery
-        from watchword.discovery.polling import PollOptions
+        from watchword.discovery.discover import ClusterDiscovery, HttpsClientFactory, PollOptions
 
         if self.by_address is not None:
             return await find_hub(
@@ -123,7 +120,7 @@ def choose_hub_plan(
 def _address(token: str, server: str, ca_file: Path | None, pins: tuple[str, ...]) -> HubAddress:
     from watchword.admin.bootstrap_access import HubAddress
     from watchword.api.sensitive import Sensitive
-    from watchword.discovery.addresses import parse_endpoint
+    from watchword.discovery.discovery_document import parse_endpoint
     from watchword.kube.files import read_small_file
     from watchword.pki.keys import Pin
 

@@ -16,13 +16,12 @@ from msgspec import Struct
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.cli.common_options import fill_template, format_document, output_option, without_managed_fields
 from watchword.cli.connection_options import ClusterConnection
-from watchword.cli.options import flag, text
+from watchword.cli.options import F, flag, text
 from watchword.cli.output import echo, echo_line, print_table
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 UNREADABLE = "unreadable"
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")

@@ -206,16 +206,12 @@ def cli(ctx: click.Context, verbosity: int) -> None:
 def main() -> None:
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump holds keys and tokens
-    _fill_standard_streams()
-    sys.exit(run(sys.argv[1:]))
-
-
-def _fill_standard_streams() -> None:
-    """Put nothing where a standard stream was closed: a socket that got its number would be mistaken for it."""
+    # Put nothing where a standard stream was closed: a socket that got its number would be mistaken for it.
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
+    sys.exit(run(sys.argv[1:]))
 
 
 def run(argv: Sequence[str]) -> int:

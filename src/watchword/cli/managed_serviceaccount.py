@@ -15,7 +15,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE, IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag, text
-from watchword.cli.process_options import identity, process_options, read_cluster_name, run_until_stopped
+from watchword.cli.process_options import identity, process_options, read_cluster_name, run_process, run_until_stopped
 from watchword.credentials.evidence import connect_with_token
 from watchword.kube.client import Client
 from watchword.kube.connect import connect, endpoint_of, incluster_endpoint, is_in_cluster
@@ -41,19 +41,14 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     that its cluster's agent obtained for it.
     """
     if flags["manager"]:
-        run_until_stopped(lambda stop: _manage(connection, flags, stop))
+        lease = None if flags["disable_leader_election"] else ObjectKey(HUB_NAMESPACE, f"{ADDON_NAME}-manager")
+        manager = ManagerOptions(f"watchword.dev/addon-{ADDON_NAME}", identity(), lease=lease, health=flags["listen"])
+        options = AccountsManagerOptions(manager, accounts_addon(image=flags["image"] or IMAGE))
+        run_process(connection, lambda client, stop: run_accounts_manager(client, options, stop=stop))
         return
     if flags["hub_kubeconfig"] is None or not flags["namespace"]:
         raise click.UsageError("give --hub-kubeconfig with the add-on's credential and --namespace, or --manager")
     run_until_stopped(lambda stop: _run_agent(connection, flags, stop))
-
-
-async def _manage(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    lease = None if flags["disable_leader_election"] else ObjectKey(HUB_NAMESPACE, f"{ADDON_NAME}-manager")
-    manager = ManagerOptions(f"watchword.dev/addon-{ADDON_NAME}", identity(), lease=lease, health=flags["listen"])
-    options = AccountsManagerOptions(manager, accounts_addon(image=flags["image"] or IMAGE))
-    async with connection.client() as client:
-        await run_accounts_manager(client, options, stop=stop)
 
 
 async def _run_agent(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:

@@ -16,11 +16,16 @@ from watchword.api.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, SE
 from watchword.api.yaml import YamlError, dump, load
 from watchword.cli.options import flag, option, text
 from watchword.cli.output import echo
-from watchword.discovery.addresses import parse_endpoint
 from watchword.discovery.cluster_info import ClusterInfo
+from watchword.discovery.discovery_document import parse_endpoint
 from watchword.discovery.setup import DiscoverySetup, discovery_manifests
-from watchword.operator.bundles import DEFINITIONS, BundleOptions, operator_bundle
-from watchword.operator.dashboard_manifests import DashboardBundleOptions, dashboard_bundle
+from watchword.operator.bundles import (
+    DEFINITIONS,
+    BundleOptions,
+    DashboardBundleOptions,
+    dashboard_bundle,
+    operator_bundle,
+)
 from watchword.operator.installation import Installation, ValuesError, override_installation, read_installation
 from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle, signing_secret
 from watchword.pki.authority import Authority

@@ -1,6 +1,5 @@
 """`watchword operator`: reconciles Klusterlet and ClusterManager, until it is stopped."""
 
-import asyncio
 from random import SystemRandom
 from typing import Any
 
@@ -9,7 +8,7 @@ import click
 from watchword.api.names import IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import option, text
-from watchword.cli.process_options import identity, process_options, run_until_stopped
+from watchword.cli.process_options import identity, process_options, run_process
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.runtime.clock import SystemClock
 
@@ -28,10 +27,6 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     A Klusterlet becomes the agent of this cluster, a ClusterManager the controllers of a hub. Any number of
     replicas may run; one works at a time.
     """
-    run_until_stopped(lambda stop: _run(connection, flags, stop))
-
-
-async def _run(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
     options = OperatorOptions(
         identity=identity(),
         namespace=flags["namespace"],
@@ -40,5 +35,5 @@ async def _run(connection: ClusterConnection, flags: dict[str, Any], stop: async
         elect=not flags["disable_leader_election"],
         health=flags["listen"],
     )
-    async with connection.client() as client:
-        await run_operator(client, options, clock=SystemClock(), random=SystemRandom(), stop=stop)
+    clock, random = SystemClock(), SystemRandom()
+    run_process(connection, lambda client, stop: run_operator(client, options, clock=clock, random=random, stop=stop))

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import partial, reduce, wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,3 +48,19 @@ folder_option = partial(click.option, type=click.Path(path_type=Path, file_okay=
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     """Add several options to a command, in the order in which its help lists them."""
     return lambda command: reduce(lambda decorated, add: add(decorated), reversed(options), command)
+
+
+def gathered(into: str, build: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Add options to a command, which gets what `build` makes of their values as one argument."""
+    names = signature(build).parameters
+
+    def decorate(command: F) -> F:
+        @with_options(*options)
+        @wraps(command)
+        def gathering(*args: Any, **kwargs: Any) -> Any:
+            given = {name: kwargs.pop(name) for name in names}
+            return command(*args, **{into: build(**given)}, **kwargs)
+
+        return gathering  # type: ignore[return-value]  # a command stays a command
+
+    return decorate

@@ -1,5 +1,7 @@
 """The common options of every long-running process: identity, health endpoints, shutdown."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import secrets
@@ -7,14 +9,17 @@ import socket
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from watchword.cli.options import file_option, flag, option, text
+from watchword.cli.connection_options import ClusterConnection
+from watchword.cli.options import F, file_option, flag, option, text, with_options
 from watchword.cli.output import echo_line
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from watchword.kube.client import Client
+
 LISTEN_HELP = "Address that serves /healthz, /readyz and /metrics; none by default."
 
 
@@ -119,14 +124,10 @@ def _require_tls(serve: tuple[str, int] | None, *, allowed: bool) -> None:
     echo_line(f"warning: plain HTTP on {serve[0]}: tokens can be read on the way to the proxy", err=True)
 
 
-def process_options(command: F) -> F:
-    @text("--listen", type=HostPort(), help=LISTEN_HELP)
-    @flag("--disable-leader-election", help="Start without a lease; only for a single replica.")
-    @wraps(command)
-    def with_options(*args: Any, **kwargs: Any) -> Any:
-        return command(*args, **kwargs)
-
-    return with_options  # type: ignore[return-value]  # a command stays a command
+process_options = with_options(
+    text("--listen", type=HostPort(), help=LISTEN_HELP),
+    flag("--disable-leader-election", help="Start without a lease; only for a single replica."),
+)
 
 
 def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
@@ -143,6 +144,18 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
             await main(stop)
 
     run(supervised())
+
+
+def run_process(
+    connection: ClusterConnection, main: Callable[[Client, asyncio.Event], Coroutine[Any, Any, None]]
+) -> None:
+    """Run a process with a client of its cluster, until Ctrl-C or SIGTERM."""
+
+    async def with_client(stop: asyncio.Event) -> None:
+        async with connection.client() as client:
+            await main(client, stop)
+
+    run_until_stopped(with_client)
 
 
 def read_cluster_name(kubeconfig: Path) -> str:

@@ -1,7 +1,7 @@
 """`watchword pull-secrets`: the controllers of image pull secrets, and a list of what they manage."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import SystemRandom
 from typing import Any
 
@@ -15,7 +15,7 @@ from watchword.api.time import rfc3339
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.lists import Listing, ListRequest, list_options, print_list
 from watchword.cli.options import flag, option
-from watchword.cli.process_options import identity, process_options, run_until_stopped
+from watchword.cli.process_options import identity, process_options, run_process
 from watchword.credentials.evidence import SignerTiming
 from watchword.health.formatting import format_time_left
 from watchword.kube.client import Client
@@ -77,7 +77,8 @@ def command(ctx: click.Context, /, connection: ClusterConnection, **flags: Any) 
     """
     if ctx.invoked_subcommand is None:
         options = options_of(flags)
-        run_until_stopped(lambda stop: _run(connection, options, stop))
+        run = partial(run_pull_secrets, clock=SystemClock(), random=SystemRandom())
+        run_process(connection, lambda client, stop: run(client, options, stop=stop))
 
 
 def options_of(flags: dict[str, Any]) -> PullSecretOptions:
@@ -91,11 +92,6 @@ def options_of(flags: dict[str, Any]) -> PullSecretOptions:
         elect=not flags["disable_leader_election"],
         health=flags["listen"],
     )
-
-
-async def _run(connection: ClusterConnection, options: PullSecretOptions, stop: asyncio.Event) -> None:
-    async with connection.client() as client:
-        await run_pull_secrets(client, options, clock=SystemClock(), random=SystemRandom(), stop=stop)
 
 
 @command.command("list")

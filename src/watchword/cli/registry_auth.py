@@ -1,6 +1,5 @@
 """`watchword registry-auth`: the token service of a registry, until it is told to stop."""
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,7 +7,7 @@ import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import file_option, flag, option
-from watchword.cli.process_options import run_until_stopped, serving_options
+from watchword.cli.process_options import run_process, serving_options
 from watchword.pullsecrets.registry_auth import process
 from watchword.pullsecrets.registry_auth.process import RegistryAuthOptions, run_registry_auth
 from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions
@@ -37,7 +36,8 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     Works with every registry that knows the Docker registry token specification. The API server decides:
     TokenReview says whose token it is, SubjectAccessReview on imagestreams/layers says what it may pull and push.
     """
-    run_until_stopped(lambda stop: _run(connection, options_of(flags), stop))
+    options, clock = options_of(flags), SystemClock()
+    run_process(connection, lambda client, stop: run_registry_auth(client, options, clock=clock, stop=stop))
 
 
 def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
@@ -54,8 +54,3 @@ def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
         tls,
         flags["listen"],
     )
-
-
-async def _run(connection: ClusterConnection, options: RegistryAuthOptions, stop: asyncio.Event) -> None:
-    async with connection.client() as client:
-        await run_registry_auth(client, options, clock=SystemClock(), stop=stop)

@@ -5,10 +5,9 @@ from typing import Any
 
 import click
 
-from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.accept import ClusterAcceptor, HubAdmin
 from watchword.admin.bootstrap_access import require_joinable
 from watchword.admin.errors import OperationRefused
-from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.join import KLUSTERLET, cluster_uid
 from watchword.admin.rejoin import TakeOver, TakeOverCandidate, await_credential, replace_bootstrap_secret
 from watchword.admin.unjoin import find_membership
@@ -19,7 +18,7 @@ from watchword.cli.discovery_options import print_progress
 from watchword.cli.join import HubChoice, HubPlan, hub_access_options, within
 from watchword.cli.options import flag, option, text, with_options
 from watchword.cli.output import echo
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.health.formatting import format_key
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run

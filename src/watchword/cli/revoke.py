@@ -1,10 +1,9 @@
 """`watchword revoke`: ends credentials of every kind, and says when their holders were refused."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -25,10 +24,9 @@ from watchword.cli._exit_codes import ExitCode
 from watchword.cli.administrator_events import administrator_events
 from watchword.cli.common_options import change_options, confirm, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, complete_tokens, connection_options
-from watchword.cli.options import flag, with_options
+from watchword.cli.options import flag, gathered
 from watchword.cli.output import echo
 from watchword.kube.access_reviews import UserIdentity, who_am_i
-from watchword.kube.client import Client
 from watchword.kube.connect import endpoint_of, make_client
 from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.errors import ConfigError, Forbidden, Unauthorized
@@ -123,7 +121,6 @@ def choose_exit_code(results: Sequence[RevocationResult], holdings: Sequence[Hol
     return ExitCode.UNREACHABLE if any(result.unproved for result in results) else ExitCode.DONE
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 COMPLETIONS = {"cluster": complete_clusters, "token": complete_tokens}
 
 
@@ -137,21 +134,14 @@ class RevokeOptions(Struct, frozen=True, kw_only=True):
     ignore_not_found: bool
 
 
-def revoke_options(command: F) -> F:
-    """Add the shared flags; the command gets `options`."""
-
-    @with_options(
-        change_options("Print what would be done without changing anything.", asks=True),
-        flag("--ignore-not-found", help="Do not fail when a credential does not exist."),
-    )
-    @wait_options("the holders are refused, and print after what time")
-    @output_option()
-    @wraps(command)
-    def with_shared(*args: Any, **flags: Any) -> Any:
-        shared = {name: flags.pop(name) for name in ("output", "wait", "dry_run", "yes", "ignore_not_found")}
-        return command(*args, options=RevokeOptions(**shared), **flags)
-
-    return with_shared  # type: ignore[return-value]  # a command stays a command
+revoke_options = gathered(
+    "options",
+    RevokeOptions,
+    change_options("Print what would be done without changing anything.", asks=True),
+    flag("--ignore-not-found", help="Do not fail when a credential does not exist."),
+    wait_options("the holders are refused, and print after what time"),
+    output_option(),
+)
 
 
 @click.group("revoke")
@@ -216,14 +206,22 @@ async def _revoke(
     paths: Sequence[Path],
 ) -> tuple[list[RevocationResult], list[Holding]]:
     async with connection.client() as client:
-        holdings = await _find_holdings(connection, client, paths)
+
+        async def authenticate(credential: Credential) -> UserIdentity | None:
+            return await _authenticate(connection, credential)
+
+        lookup = HolderLookup(client, SystemClock(), ADDON_CATALOG, authenticate)
+        holdings = [await lookup.find(entry) for path in paths for entry in read_held_entries(path)]
         found = dict.fromkeys(holding.target for holding in holdings if holding.target is not None)
         context = RevocationContext(client=client, clock=SystemClock())
         planned = await _plan(context, [*targets, *found], ignore_not_found=options.ignore_not_found or bool(paths))
         planned = [with_held_tokens(client, each, holdings) for each in planned]
         if options.dry_run or not planned:
             return [RevocationResult(each) for each in planned], holdings
-        _confirm(planned, holdings, yes=options.yes)
+        if not options.yes:
+            for line in (*map(describe_holding, holdings), *map(describe_plan, planned)):
+                echo(line, err=True)
+        confirm("Revoke?", "this revokes what is listed above", yes=options.yes)
         async with administrator_events(client, "revoke") as (events, administrator):
             return await Revoker(events, administrator, options.wait).run(planned), holdings
 
@@ -243,14 +241,6 @@ async def _plan(
     return planned
 
 
-async def _find_holdings(connection: ClusterConnection, client: Client, paths: Sequence[Path]) -> list[Holding]:
-    async def authenticate(credential: Credential) -> UserIdentity | None:
-        return await _authenticate(connection, credential)
-
-    lookup = HolderLookup(client, SystemClock(), ADDON_CATALOG, authenticate)
-    return [await lookup.find(entry) for path in paths for entry in read_held_entries(path)]
-
-
 async def _authenticate(connection: ClusterConnection, credential: Credential) -> UserIdentity | None:
     """Show a credential to the hub of this command, whichever server its kubeconfig names."""
     client = make_client(endpoint_of(connection.choice().cluster), FixedCredential(credential))
@@ -260,10 +250,3 @@ async def _authenticate(connection: ClusterConnection, credential: Credential) -
         return None
     finally:
         await client.close()
-
-
-def _confirm(planned: Sequence[Revocation], holdings: Sequence[Holding], *, yes: bool) -> None:
-    if not yes:
-        for line in (*map(describe_holding, holdings), *map(describe_plan, planned)):
-            echo(line, err=True)
-    confirm("Revoke?", "this revokes what is listed above", yes=yes)

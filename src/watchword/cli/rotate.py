@@ -13,10 +13,10 @@ from watchword.admin.rotate import KINDS, CredentialRotator, Renewal
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import ObjectKey
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import F, change_options, cluster_arguments, cluster_names, clusters_option, confirm
+from watchword.cli.common_options import change_options, cluster_arguments, cluster_names, clusters_option, confirm
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
-from watchword.cli.options import flag, option, text, with_options
+from watchword.cli.options import F, flag, option, text, with_options
 from watchword.cli.output import echo
 from watchword.health.formatting import format_count
 from watchword.health.hub_reader import require_hub

@@ -12,7 +12,7 @@ from watchword.addons.sample.agent import SampleAgent
 from watchword.addons.sample.hub import SAMPLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag, option, text
-from watchword.cli.process_options import read_cluster_name, run_until_stopped
+from watchword.cli.process_options import read_cluster_name, run_process, run_until_stopped
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.runtime.clock import SystemClock
@@ -34,16 +34,11 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     cluster's agent obtained for it.
     """
     if flags["manager"]:
-        run_until_stopped(lambda stop: _manage(connection, stop))
+        run_process(connection, lambda client, stop: run_addon(client, SAMPLE, stop=stop))
         return
     if flags["hub_kubeconfig"] is None:
         raise click.UsageError("give --hub-kubeconfig with the add-on's credential, or --manager")
     run_until_stopped(lambda stop: _run_with_clients(connection, flags, stop))
-
-
-async def _manage(connection: ClusterConnection, stop: asyncio.Event) -> None:
-    async with connection.client() as client:
-        await run_addon(client, SAMPLE, stop=stop)
 
 
 async def _run_with_clients(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:

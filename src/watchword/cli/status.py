@@ -79,7 +79,10 @@ def command(
     of `doctor`, here or on a cluster, and nothing when all is well; a cluster that neither is a hub nor has joined one
     needs attention too.
     """
-    _require_column(request.sort_by)
+    known = dict.fromkeys((*CLUSTER_COLUMNS, *ADDON_COLUMNS, *CREDENTIAL_COLUMNS))
+    if request.sort_by and _column(request.sort_by) not in known:
+        columns = ", ".join(column.lower().replace(" ", "-") for column in known)
+        raise click.BadParameter(f"{request.sort_by!r} is no column: choose from {columns}", param_hint="--sort-by")
     if request.watch and (check or logs):
         raise click.UsageError("--check and --audit-log look once and end, --watch stays: give one of them")
     if request.watch:
@@ -254,13 +257,6 @@ def _ordered(columns: Sequence[str], rows: Sequence[Sequence[str]], sort_by: str
         return rows
     index = columns.index(_column(sort_by))
     return sorted(rows, key=lambda row: sort_key(row[index]))
-
-
-def _require_column(sort_by: str) -> None:
-    known = dict.fromkeys((*CLUSTER_COLUMNS, *ADDON_COLUMNS, *CREDENTIAL_COLUMNS))
-    if sort_by and _column(sort_by) not in known:
-        columns = ", ".join(column.lower().replace(" ", "-") for column in known)
-        raise click.BadParameter(f"{sort_by!r} is no column: choose from {columns}", param_hint="--sort-by")
 
 
 def summarise(inventory: Inventory) -> str:

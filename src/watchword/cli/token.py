@@ -25,8 +25,7 @@ from watchword.cli.secret_input import SecretReader
 from watchword.discovery import token_secret
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.errors import BootstrapTokenRefused
-from watchword.discovery.token_limits import BootstrapTokenLimits
-from watchword.discovery.tokens import BootstrapToken, parse_token_id
+from watchword.discovery.tokens import BootstrapToken, BootstrapTokenLimits, parse_token_id
 from watchword.kube.client import Client
 
 COLUMNS = ("TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS", "CLUSTERS", "MAX USES")

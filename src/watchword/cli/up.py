@@ -98,7 +98,7 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool, verbose: 
     from watchword.http.limits import raise_descriptor_limit
     from watchword.local.data_directory import discard_failed_start
     from watchword.local.output import choose_output
-    from watchword.local.pod_logs import PodLogStream
+    from watchword.local.pods import PodLogStream
     from watchword.local.up import up
     from watchword.local.workloads import WORKLOADS
     from watchword.runtime.event_loop import run

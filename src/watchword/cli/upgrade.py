@@ -15,7 +15,7 @@ from watchword.cli.connection_options import ClusterConnection, complete_context
 from watchword.cli.discovery_options import parse_duration_flag, print_progress
 from watchword.cli.options import option, text
 from watchword.cli.output import echo, print_table
-from watchword.discovery.published_cluster_info import cluster_info_from_kubeconfig
+from watchword.discovery.cluster_info import cluster_info_from_kubeconfig
 from watchword.health.formatting import format_count
 from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock

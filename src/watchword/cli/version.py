@@ -16,7 +16,7 @@ from watchword.cli.options import flag
 from watchword.cli.output import render_table
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError, Forbidden, NotFound, Unauthorized, Unreachable
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER
+from watchword.operator.cluster_manager import CLUSTER_MANAGER
 
 UNKNOWN = "-"
 

@@ -12,8 +12,7 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.bound_token import BoundToken, read_bound_token
-from watchword.credentials.lifecycle import Evidence
+from watchword.credentials.lifecycle import BoundToken, Evidence, read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential, bearer
 from watchword.kube.endpoint import Endpoint

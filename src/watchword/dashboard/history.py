@@ -54,15 +54,11 @@ class HistoryLog(Struct):
 def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     told = []
     if new.get("expires") is not None and old.get("expires") != new["expires"]:
-        told.append(f"{new['kind']} renewed, valid until {_instant(new['expires'])}")
+        told.append(f"{new['kind']} renewed, valid until {rfc3339(datetime.fromtimestamp(new['expires'], UTC))}")
     if old["health"] != new["health"]:
         before, after = InventoryHealth(old["health"]).label, InventoryHealth(new["health"]).label
         told.append(f"{before} became {after}{': ' + new['note'] if new['note'] else ''}")
     return told
-
-
-def _instant(seconds: int) -> str:
-    return rfc3339(datetime.fromtimestamp(seconds, UTC))
 
 
 class RelatedObjects(Struct):

@@ -171,7 +171,17 @@ def inventory_rows(inventory: Inventory, *, now: datetime) -> Iterator[RowFields
     ending = {id(each.row): each for each in forecast_expiry(inventory, now=now, within=FORESEEN)}
     for credential in inventory.credentials:
         soon = ending.get(id(credential))
-        fields = _credential(credential)
+        fields = {
+            "table": "credential",
+            "kind": clean(credential.kind),
+            "cluster": clean(credential.cluster),
+            "holder": clean(credential.holder),
+            "subject": clean(credential.subject),
+            "issued": seconds(credential.validity.issued),
+            "expires": seconds(credential.validity.expires),
+            "renewal": seconds(credential.next_rotation),
+            **_state(credential.health, credential.note, credential_finding(credential)),
+        }
         if soon is not None:
             fields |= {"consequence": clean(soon.consequence), "renewalAnnounced": soon.renewed_before}
         yield fields
@@ -198,20 +208,6 @@ def _addon(row: AddonRow) -> RowFields:
         "credential": row.credential,
         "available": row.available,
         **_state(row.health, row.note, addon_finding(row)),
-    }
-
-
-def _credential(row: CredentialRow) -> RowFields:
-    return {
-        "table": "credential",
-        "kind": clean(row.kind),
-        "cluster": clean(row.cluster),
-        "holder": clean(row.holder),
-        "subject": clean(row.subject),
-        "issued": seconds(row.validity.issued),
-        "expires": seconds(row.validity.expires),
-        "renewal": seconds(row.next_rotation),
-        **_state(row.health, row.note, credential_finding(row)),
     }
 
 

@@ -55,7 +55,9 @@ class SessionStore(Struct):
         return True
 
     def open(self, session: Session, now: datetime) -> str:
-        self._drop_ended(now)
+        self._sessions = {key: each for key, each in self._sessions.items() if now < each.ends}
+        while len(self._sessions) >= MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
         cookie = secrets.token_urlsafe(SECRET_BYTES)
         self._sessions[_hash(cookie)] = session
         return cookie
@@ -67,11 +69,6 @@ class SessionStore(Struct):
 
     def close(self, cookie: str) -> None:
         self._sessions.pop(_hash(cookie), None)
-
-    def _drop_ended(self, now: datetime) -> None:
-        self._sessions = {key: each for key, each in self._sessions.items() if now < each.ends}
-        while len(self._sessions) >= MOST_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
 
 
 def _hash(cookie: str) -> bytes:

@@ -1,23 +1,176 @@
 """The controllers of discovery: cluster-info signatures, expiry of bootstrap tokens, Events about them."""
 
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from watchword.api.bootstrap import KUBE_PUBLIC, TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
-from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
+from watchword.api import bootstrap, yaml
+from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, uid_of
 from watchword.api.resources import CONFIG_MAPS, SECRETS
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.discovery.bootstrap_signer import BootstrapSignerReconciler, WarningRecorder, cluster_info_for_token
-from watchword.discovery.cluster_info import ClusterAuthorities, cluster_info_for_root_ca
-from watchword.discovery.token_secret import TokenRecord, is_token_secret, read_expiration, read_token_secret
+from watchword.discovery.cluster_info import ClusterAuthorities, cluster_info_for_root_ca, read_authorities
+from watchword.discovery.errors import ClusterInfoRefused
+from watchword.discovery.token_secret import (
+    IgnoredSecret,
+    TokenRecord,
+    TokenUsage,
+    is_token_secret,
+    read_expiration,
+    read_token_secret,
+)
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
+from watchword.pki.jwt import sign_detached
+from watchword.pki.keys import Pin
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder, is_news
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter, Trigger
+
+
+class SignatureDecision(Struct, frozen=True):
+    """What to change on the ConfigMap, why nothing may be signed, and when a token's time comes."""
+
+    data: Mapping[str, str | None] = field(default_factory=dict)  # None: remove the key
+    annotation: str | None = None  # None: leave it; empty: remove it
+    refusal: str = ""
+    recheck_in: timedelta | None = None
+
+
+def decide_signatures(
+    config_map: Mapping[str, Any], secrets: Sequence[Object], *, own_pins: frozenset[Pin], now: datetime
+) -> SignatureDecision:
+    """Compare the signatures that are there with those that must be.
+
+    Everything is decided at once, so that any number of changes is one write. A text that does not name
+    this cluster's own authorities is not vouched for: its signatures are taken away.
+    """
+    data: Mapping[str, str] = config_map.get("data") or {}
+    text = data.get(bootstrap.KUBECONFIG_KEY)
+    if text is None:
+        return SignatureDecision()
+    refusal = validate_cluster_info_authorities(text, own_pins)
+    tokens = [] if refusal else signing_tokens(secrets, now=now)
+    wanted = {
+        bootstrap.SIGNATURE_PREFIX + t.token.id: sign_detached(text.encode(), key_id=t.token.id, secret=t.token.secret)
+        for t in tokens
+    }
+    present = {key: value for key, value in data.items() if key.startswith(bootstrap.SIGNATURE_PREFIX)}
+    changes: dict[str, str | None] = {key: None for key in present if key not in wanted}
+    changes.update((key, value) for key, value in wanted.items() if present.get(key) != value)
+    said = annotations_of(config_map).get(bootstrap.ANNOTATION_SIGNING_REFUSED, "")
+    return SignatureDecision(
+        data=changes,
+        annotation=refusal if said != refusal else None,
+        refusal=refusal,
+        recheck_in=min((t.expires - now for t in tokens if t.expires is not None), default=None),
+    )
+
+
+def validate_cluster_info_authorities(text: str, own_pins: frozenset[Pin]) -> str:
+    """Return in one sentence why a cluster-info is not this cluster's own; empty when it is.
+
+    Its form may be looser than what our own client accepts: other tools publish and read it as well.
+    """
+    if not own_pins:
+        return "the cluster's own CA is not known: publish kube-root-ca.crt or name the CA to the controller"
+    try:
+        named = [pin for cluster in _clusters(text) for pin in _pins(cluster)]
+    except ClusterInfoRefused as cause:
+        return str(cause)
+    foreign = [str(pin) for pin in named if pin not in own_pins]
+    if foreign:
+        return f"cluster-info names a CA that is not this cluster's own ({foreign[0]}): restore it"
+    return ""
+
+
+def _clusters(text: str) -> list[Mapping[str, Any]]:
+    try:
+        document = yaml.load(text)
+    except yaml.YamlError as cause:
+        raise ClusterInfoRefused("document", str(cause)) from cause
+    entries = document.get("clusters") if isinstance(document, Mapping) else None
+    if not isinstance(document, Mapping) or not isinstance(entries, list) or not entries:
+        raise ClusterInfoRefused("clusters", "not a kubeconfig that names a cluster")
+    if document.get("users"):
+        raise ClusterInfoRefused("users", "credentials are not published: remove them")
+    clusters = [entry.get("cluster") if isinstance(entry, Mapping) else None for entry in entries]
+    return [cluster if isinstance(cluster, Mapping) else {} for cluster in clusters]
+
+
+def _pins(cluster: Mapping[str, Any]) -> list[Pin]:
+    if cluster.get("insecure-skip-tls-verify"):
+        raise ClusterInfoRefused("insecure-skip-tls-verify", "clients must verify TLS: remove it")
+    authorities = read_authorities(cluster.get("certificate-authority-data"))
+    if not authorities:
+        raise ClusterInfoRefused("certificate-authority-data", "missing: embed the cluster's CA")
+    return [authority.pin for authority in authorities]
+
+
+def signing_tokens(secrets: Sequence[Object], *, now: datetime) -> list[TokenRecord]:
+    records = (read_token_secret(secret) for secret in secrets)
+    good = [r for r in records if not isinstance(r, IgnoredSecret) and r.allows(TokenUsage.SIGNING, now)]
+    return sorted(good, key=lambda record: record.token.id)
+
+
+SETTLE = timedelta(milliseconds=200)  # with 50, 500 tokens that are created at once cost four times as many writes
+
+
+class WarningRecorder(Protocol):
+    """Records events about an object; `runtime.event_recorder.EventRecorder` is one."""
+
+    def warning(self, obj: Mapping[str, Any], reason: str, note: str) -> None: ...
+
+
+class BootstrapSignerReconciler(Struct, frozen=True):
+    """Reconciles the ConfigMap kube-public/cluster-info; triggered by it, by token Secrets and by the cluster's CA."""
+
+    reader: Reader
+    client: Client
+    clock: Clock
+    authorities: ClusterAuthorities
+    warning_recorder: WarningRecorder | None = None
+    settle: timedelta = SETTLE  # a pause in which many changes become one write
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        """Write the difference between the signatures that are there and those that must be."""
+        if key != bootstrap.CLUSTER_INFO:
+            return Done()
+        await asyncio.sleep(self.settle.total_seconds())
+        config_map = self.reader.get(CONFIG_MAPS, key)
+        if config_map is None:
+            return Done()
+        secrets = self.reader.list(SECRETS, namespace="kube-system")
+        decision = decide_signatures(
+            config_map, secrets, own_pins=self.authorities.pins(self.reader), now=self.clock.now()
+        )
+        patch = build_signature_patch(config_map, decision)
+        if patch is not None:
+            await self.client.patch(CONFIG_MAPS, key, patch)
+        if decision.refusal and decision.annotation is not None and self.warning_recorder is not None:
+            self.warning_recorder.warning(config_map, "SigningRefused", decision.refusal)
+        return Done() if decision.recheck_in is None else RetryAfter(decision.recheck_in)
+
+
+def build_signature_patch(config_map: Object, decision: SignatureDecision) -> Object | None:
+    """Return the merge patch for exactly this revision, None when nothing differs."""
+    patch: dict[str, Any] = {"data": dict(decision.data)} if decision.data else {}
+    metadata: Object = {}
+    if decision.annotation is not None:
+        metadata["annotations"] = {bootstrap.ANNOTATION_SIGNING_REFUSED: decision.annotation or None}
+    if not patch and not metadata:
+        return None
+    # The signatures are for this text and no other: a newer one must refuse them.
+    own = {name: config_map["metadata"][name] for name in ("uid", "resourceVersion")}
+    return {**patch, "metadata": {**metadata, **own}}
+
+
+def cluster_info_for_token(secret: Object) -> Iterable[ObjectKey]:
+    return (bootstrap.CLUSTER_INFO,) if is_token_secret(secret) else ()
 
 
 class TokenCleanerReconciler(Struct, frozen=True):
@@ -89,8 +242,8 @@ class TokenEventReconciler(Struct, frozen=True):
 
 
 SCOPES: tuple[tuple[Resource, WatchScope], ...] = (
-    (SECRETS, WatchScope(namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}")),
-    (CONFIG_MAPS, WatchScope(namespace=KUBE_PUBLIC)),
+    (SECRETS, WatchScope(namespace=bootstrap.TOKEN_SECRET_NAMESPACE, fields=f"type={bootstrap.TOKEN_SECRET_TYPE}")),
+    (CONFIG_MAPS, WatchScope(namespace=bootstrap.KUBE_PUBLIC)),
 )
 """The least that a cache must follow for these controllers: no other Secret is ever read."""
 

@@ -1,29 +1,117 @@
 """From an address and a token, or from a document, to a cluster that is trusted for the right reason."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
+from watchword.api.limits import MAX_DOCUMENT_BYTES
+from watchword.api.sensitive import Sensitive
 from watchword.api.validation import format_duration
-from watchword.discovery.client_factory import ClientFactory
-from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
-from watchword.discovery.errors import (
-    ClusterInfoRefused,
-    DiscoveryError,
-    DiscoveryReason,
-    DiscoveryTimedOut,
-    NotTrusted,
-)
-from watchword.discovery.polling import PollAgain, PollOptions, Progress, ignore_progress, poll_until
-from watchword.discovery.published_cluster_info import PublishedClusterInfo, fetch_cluster_info
+from watchword.discovery import errors
+from watchword.discovery.cluster_info import ClusterInfo, PublishedClusterInfo, fetch_cluster_info, read_cluster_info
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable, Untrusted
+from watchword.kube.connect import make_client
+from watchword.kube.credentials import Credential, FixedCredential
+from watchword.kube.endpoint import Endpoint, normalize_server_url
+from watchword.kube.errors import ConfigError, Forbidden, KubeError, NotFound, Unauthorized, Unreachable, Untrusted
+from watchword.kube.https_transport import HttpsTransport
+from watchword.kube.request_sender import RetryPolicy
 from watchword.pki.certificates import Certificate, join_bundle
 from watchword.pki.keys import Pin, is_pinned
+
+T = TypeVar("T")
+Progress: TypeAlias = Callable[[str], None]
+"""Receives progress messages for people."""
+
+
+def ignore_progress(_: str) -> None:
+    """Ignore progress."""
+
+
+class PollOptions(Struct, frozen=True):
+    """How long to wait altogether, and at most between two looks; the first pauses are shorter."""
+
+    total: timedelta = timedelta(minutes=5)
+    pause: timedelta = timedelta(seconds=5)
+    first_pause: timedelta = timedelta(milliseconds=250)
+
+
+class PollAgain(Exception):
+    """Raised by an attempt that is worth repeating; `then` is raised when time is up."""
+
+    def __init__(self, what: str, then: Exception) -> None:
+        super().__init__(what)
+        self.then = then
+
+
+async def poll_until(look: Callable[[], Awaitable[T]], poll_options: PollOptions, progress: Progress) -> T:
+    """Look now and then until something is seen; after the last look its reason is raised."""
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + poll_options.total.total_seconds()
+    pause = poll_options.first_pause.total_seconds() / 2
+    said = ""
+    while True:
+        try:
+            return await look()
+        except PollAgain as reason:
+            pause = min(pause * 2, poll_options.pause.total_seconds())
+            if loop.time() + pause > ends:
+                raise reason.then from reason
+            if str(reason) != said:  # the same error is reported once
+                said = str(reason)
+                left = timedelta(seconds=int(ends - loop.time()))
+                progress(f"{said}; trying again for up to {format_duration(left)}")
+            await asyncio.sleep(pause)
+
+
+def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | None = None) -> Client:
+    """Return a client that accepts any server and sends it no credential, proxy authentication, cookie or redirect.
+
+    What it returns is untrusted until a signature or a pin has verified it.
+    """
+    address = normalize_server_url(server)
+    if not address.startswith("https:"):
+        raise ConfigError("discovery needs an https address")
+    endpoint = Endpoint(address, insecure=True)
+    return Client(HttpsTransport(endpoint, FixedCredential(), body_limit=MAX_DOCUMENT_BYTES), retry=retry)
+
+
+ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
+"""Discovery retries by itself, with progress messages."""
+
+
+class ClientFactory(Protocol):
+    """Makes clients of one server each; the caller closes them."""
+
+    def unverified(self, server: str) -> Client:
+        """Return a client that sends no credential and accepts any certificate."""
+        ...
+
+    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
+        """Return a client that trusts only servers of this authority (empty: the system's roots)."""
+        ...
+
+
+class HttpsClientFactory(Struct, frozen=True):
+    """Dials over sockets."""
+
+    retry: RetryPolicy = ONE_TRY
+
+    def unverified(self, server: str) -> Client:
+        return unverified_client_for_discovery_only(server, retry=self.retry)
+
+    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
+        authorization = None if bearer is None else Sensitive(f"Bearer {bearer.reveal()}")
+        credentials = FixedCredential(Credential(authorization))
+        # With a bearer the client is kept and used for more than one look, so it may retry on its own.
+        retry = self.retry if bearer is None else None
+        return make_client(Endpoint(server, ca), credentials, retry=retry)
+
 
 NOT_SHOWN = (NotFound, Forbidden, Unauthorized)
 
@@ -57,8 +145,8 @@ class ClusterDiscovery(Struct, frozen=True):
         CAs verify the second read, and other CAs count only because a server of a pinned CA publishes them.
         """
         if not method.pins and not method.unsafe_skip_ca_pin:
-            raise NotTrusted(
-                DiscoveryReason.PIN_REQUIRED,
+            raise errors.NotTrusted(
+                errors.DiscoveryReason.PIN_REQUIRED,
                 "a token alone does not prove which cluster answers, as others may hold it too: give the CA pin "
                 "(--discovery-token-ca-cert-hash), or waive it with --discovery-token-unsafe-skip-ca-verification",
             )
@@ -73,8 +161,8 @@ class ClusterDiscovery(Struct, frozen=True):
         self.progress(f"the signature of token {method.token.id} is right; asking again through the cluster's own CA")
         again = await self._published(self.client_factory.verified(method.server, join_bundle(trusted)), method.token)
         if again.text != heard.text or not again.has_valid_signature_for(method.token):
-            raise NotTrusted(
-                DiscoveryReason.CHANGED_IN_BETWEEN,
+            raise errors.NotTrusted(
+                errors.DiscoveryReason.CHANGED_IN_BETWEEN,
                 "cluster-info changed between two reads: try again; if it persists, a man in the middle is possible",
             )
         return info
@@ -138,7 +226,7 @@ class ClusterDiscovery(Struct, frozen=True):
             return given
         try:
             return read_cluster_info(published.text)
-        except ClusterInfoRefused as refusal:
+        except errors.ClusterInfoRefused as refusal:
             self.progress(f"what the cluster publishes is not used: {refusal}")
             return given
 
@@ -146,8 +234,8 @@ class ClusterDiscovery(Struct, frozen=True):
 def validate_signed_cluster_info(heard: PublishedClusterInfo, method: BootstrapTokenDiscovery) -> ClusterInfo:
     """Return the ClusterInfo that was heard if the token signed it; raise the reason otherwise."""
     if not heard.has_valid_signature_for(method.token):
-        raise NotTrusted(
-            DiscoveryReason.SIGNATURE_WRONG,
+        raise errors.NotTrusted(
+            errors.DiscoveryReason.SIGNATURE_WRONG,
             f"the signature of token {method.token.id} on cluster-info is wrong: the token has a typing error, or "
             "a man in the middle is possible; nothing secret was sent",
         )
@@ -158,8 +246,8 @@ def select_pinned_authorities(info: ClusterInfo, pins: tuple[Pin, ...]) -> tuple
     """Return the authorities that the pins name; raise `NotTrusted` when there is none."""
     pinned = tuple(authority for authority in info.authorities if is_pinned((authority.key,), pins))
     if not pinned:
-        raise NotTrusted(
-            DiscoveryReason.PIN_MISMATCH,
+        raise errors.NotTrusted(
+            errors.DiscoveryReason.PIN_MISMATCH,
             "none of the cluster's CAs is the pinned one: the CA was rotated (ask the hub for a new join command), or "
             "a holder of the token answers in place of the hub; nothing secret was sent",
         )
@@ -169,8 +257,8 @@ def select_pinned_authorities(info: ClusterInfo, pins: tuple[Pin, ...]) -> tuple
 def _not_shown(error: KubeError) -> PollAgain:
     return PollAgain(
         "the server does not show cluster-info to us yet",
-        DiscoveryTimedOut(
-            DiscoveryReason.CLUSTER_INFO_MISSING,
+        errors.DiscoveryTimedOut(
+            errors.DiscoveryReason.CLUSTER_INFO_MISSING,
             f"the server does not show cluster-info to anonymous readers: run `watchword init` on the hub ({error})",
         ),
     )
@@ -179,25 +267,27 @@ def _not_shown(error: KubeError) -> PollAgain:
 def _not_signed(token: BootstrapToken) -> PollAgain:
     return PollAgain(
         f"cluster-info is not signed for token {token.id} yet",
-        DiscoveryTimedOut(
-            DiscoveryReason.SIGNATURE_MISSING,
+        errors.DiscoveryTimedOut(
+            errors.DiscoveryReason.SIGNATURE_MISSING,
             f"cluster-info is not signed for token {token.id}: it has expired, was deleted or may not sign; "
             "`watchword token create` on the hub makes a new one",
         ),
     )
 
 
-def _explain(error: KubeError) -> DiscoveryError | PollAgain:
+def _explain(error: KubeError) -> errors.DiscoveryError | PollAgain:
     if isinstance(error, Untrusted):
-        return NotTrusted(
-            DiscoveryReason.SERVER_NOT_TRUSTED,
+        return errors.NotTrusted(
+            errors.DiscoveryReason.SERVER_NOT_TRUSTED,
             f"the server's certificate is not of a CA that was proved: {error}; the CA was rotated (ask the hub for a "
             "new join command), or another server answers in place of the hub",
         )
     reason = (
-        DiscoveryReason.SERVER_UNREACHABLE if isinstance(error, Unreachable) else DiscoveryReason.CLUSTER_INFO_MISSING
+        errors.DiscoveryReason.SERVER_UNREACHABLE
+        if isinstance(error, Unreachable)
+        else errors.DiscoveryReason.CLUSTER_INFO_MISSING
     )
-    return PollAgain(str(error), DiscoveryTimedOut(reason, f"{error}; gave up waiting"))
+    return PollAgain(str(error), errors.DiscoveryTimedOut(reason, f"{error}; gave up waiting"))
 
 
 @asynccontextmanager
@@ -214,8 +304,8 @@ async def _time_limit(server: str, total: timedelta) -> AsyncIterator[None]:
         async with asyncio.timeout(total.total_seconds() or None):  # zero: each request is sent once
             yield
     except TimeoutError as cause:
-        raise DiscoveryTimedOut(
-            DiscoveryReason.SERVER_UNREACHABLE,
+        raise errors.DiscoveryTimedOut(
+            errors.DiscoveryReason.SERVER_UNREACHABLE,
             f"{server} did not answer completely within {format_duration(total)}: check the address and the network, "
             "or wait longer with --discovery-timeout",
         ) from cause

@@ -19,6 +19,25 @@ from watchword.kube.files import read_small_file
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.tls import Trust
 
+DEFAULT_PORT = 6443
+
+
+def parse_endpoint(text: str) -> str:
+    """Return the https URL of `host:port`, `host` or an https URL; raise `SourceRefused` for others."""
+    candidate = text if "://" in text else f"https://{_bracketed(text)}"
+    complaint = validate_server_address(candidate)
+    if complaint:
+        raise SourceRefused(DiscoveryReason.SOURCE_REFUSED, f"the API server address {complaint}: give HOST:PORT")
+    parts = urlsplit(candidate)
+    port = parts.port or DEFAULT_PORT
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"https://{host}:{port}{parts.path.rstrip('/')}"
+
+
+def _bracketed(text: str) -> str:
+    return f"[{text}]" if text.count(":") > 1 and not text.startswith("[") else text
+
+
 DEADLINE_SECONDS = 10.0
 MAXIMUM_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -11,11 +11,10 @@ from msgspec import Struct
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.api.validation import format_duration
-from watchword.credentials.certificates.approval import APPROVED, DENIED, FAILED, is_approved, read_decision
+from watchword.credentials.certificates import requests
 from watchword.credentials.certificates.issued_certificate import IssuedCertificate, validate_issued_certificate
-from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest, is_same_request
+from watchword.discovery.discover import Progress, ignore_progress
 from watchword.discovery.errors import BootstrapFailed, BootstrapTimedOut, DiscoveryReason
-from watchword.discovery.polling import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ApiStatusError, Forbidden, KubeError
 from watchword.kube.watch import Bookmark, ObjectChange, list_and_watch
@@ -25,7 +24,7 @@ from watchword.pki.keys import PrivateKey
 from watchword.runtime.clock import Clock
 
 LAST_LOOK_SECONDS = 5.0
-REFUSALS = {DENIED: DiscoveryReason.REQUEST_DENIED, FAILED: DiscoveryReason.REQUEST_FAILED}
+REFUSALS = {requests.DENIED: DiscoveryReason.REQUEST_DENIED, requests.FAILED: DiscoveryReason.REQUEST_FAILED}
 
 
 class TlsBootstrap(Struct, frozen=True):
@@ -40,9 +39,9 @@ class TlsBootstrap(Struct, frozen=True):
     patience: timedelta = timedelta(minutes=15)
     progress: Progress = ignore_progress
 
-    async def obtain(self, certificate_spec: CertificateSpec, key: PrivateKey) -> IssuedCertificate:
+    async def obtain(self, certificate_spec: requests.CertificateSpec, key: PrivateKey) -> IssuedCertificate:
         """Ask, wait for approval and issuance, and return what stood every check; `patience` bounds all of it."""
-        request = certificate_request_manifest(certificate_spec, key)
+        request = requests.certificate_request_manifest(certificate_spec, key)
         name = ObjectKey.of(request).name
         try:
             async with asyncio.timeout(self.patience.total_seconds()):
@@ -58,7 +57,7 @@ class TlsBootstrap(Struct, frozen=True):
             return await self.client.create(CERTIFICATE_SIGNING_REQUESTS, request)
         except AlreadyExists:
             present = await self.client.get(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.of(request))
-            if not is_same_request(present, request):
+            if not requests.is_same_request(present, request):
                 raise BootstrapFailed(
                     DiscoveryReason.REQUEST_REFUSED,
                     "a certificate request of this name has another requester: delete it on the hub and try again",
@@ -104,7 +103,7 @@ class TlsBootstrap(Struct, frozen=True):
         with contextlib.suppress(KubeError, TimeoutError):  # the look only chooses between two messages
             async with asyncio.timeout(LAST_LOOK_SECONDS):
                 present = await self.client.find(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
-        if present is not None and is_approved(present):
+        if present is not None and requests.is_approved(present):
             return BootstrapTimedOut(
                 DiscoveryReason.NOT_ISSUED,
                 f"request {name} is approved but no certificate came within {waited}: this hub may not sign client "
@@ -117,10 +116,10 @@ class TlsBootstrap(Struct, frozen=True):
         )
 
     def _validate_certificate(
-        self, answered: Object, certificate_spec: CertificateSpec, key: PrivateKey
+        self, answered: Object, certificate_spec: requests.CertificateSpec, key: PrivateKey
     ) -> IssuedCertificate:
         try:
-            issued = IssuedCertificate.from_status(key, read_decision(answered).certificate)
+            issued = IssuedCertificate.from_status(key, requests.read_decision(answered).certificate)
         except CertificateRefused as cause:
             raise BootstrapFailed(
                 DiscoveryReason.CERTIFICATE_WRONG, f"the hub issued no readable certificate: {cause}"
@@ -138,10 +137,10 @@ class TlsBootstrap(Struct, frozen=True):
 
 def decide_bootstrap_request(present: Object) -> Object | None:
     """Return the request once its certificate is issued, None while it waits; raise when it never will be."""
-    decision = read_decision(present)
+    decision = requests.read_decision(present)
     if decision.verdict in REFUSALS:
         why = decision.message or decision.reason or "no reason given"
         raise BootstrapFailed(
             REFUSALS[decision.verdict], f"the hub {decision.verdict.lower()} the certificate request: {why}"
         )
-    return present if decision.verdict == APPROVED and decision.certificate else None
+    return present if decision.verdict == requests.APPROVED and decision.certificate else None

@@ -15,10 +15,9 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, u
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.discovery import tokens
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.errors import BootstrapTokenRefused, DiscoveryReason
-from watchword.discovery.token_limits import UNLIMITED, BootstrapTokenLimits, is_cluster_name_pattern
-from watchword.discovery.tokens import BootstrapToken, validate_token_strength
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
 
@@ -37,12 +36,12 @@ BOTH_USAGES = (TokenUsage.AUTHENTICATION, TokenUsage.SIGNING)
 class TokenRecord(Struct, frozen=True):
     """The contents of a token's Secret."""
 
-    token: BootstrapToken
+    token: tokens.BootstrapToken
     usages: tuple[TokenUsage, ...] = BOTH_USAGES
     expires: datetime | None = None  # None: never
     description: str = ""
     groups: tuple[str, ...] = ()
-    limits: BootstrapTokenLimits = UNLIMITED
+    limits: tokens.BootstrapTokenLimits = tokens.UNLIMITED
     uid: str = ""
 
     def is_expired(self, now: datetime) -> bool:
@@ -94,12 +93,12 @@ def read_token_secret(secret: Mapping[str, Any]) -> TokenRecord | IgnoredSecret:
     if not bootstrap.TOKEN_PATTERN.fullmatch(f"{token_id}.{token_secret}"):
         return IgnoredSecret(key.name, "its token-secret is not 16 lower-case letters or digits")
     return TokenRecord(
-        token=BootstrapToken(token_id, Sensitive(token_secret)),
+        token=tokens.BootstrapToken(token_id, Sensitive(token_secret)),
         usages=_usages(values),
         expires=_expiration(values),
         description=values.get(bootstrap.KEY_DESCRIPTION, ""),
         groups=_groups(values),
-        limits=BootstrapTokenLimits.from_annotations(annotations_of(secret)),
+        limits=tokens.BootstrapTokenLimits.from_annotations(annotations_of(secret)),
         uid=uid_of(secret),
     )
 
@@ -204,25 +203,25 @@ def validate_token_record(record: TokenRecord) -> str:
         if not GROUP_PATTERN.fullmatch(group):
             return f"the group {group!r} may not be given: it must begin with system:bootstrappers: and end in a-z0-9"
     for pattern in record.limits.patterns:
-        if not is_cluster_name_pattern(pattern):
+        if not tokens.is_cluster_name_pattern(pattern):
             return f"{pattern!r} is not a cluster name or pattern: use letters, digits, dashes and *"
     if record.limits.maximum_uses is not None and record.limits.maximum_uses < 1:
         return "a token must be good for at least one use"
     return ""
 
 
-def choose_token(text: str, *, force: bool = False) -> BootstrapToken:
+def choose_token(text: str, *, force: bool = False) -> tokens.BootstrapToken:
     """Return the given token, or a new one for an empty text; weak ones only by force."""
     if not text:
-        return BootstrapToken.generate()
-    token = BootstrapToken.parse(text)
-    weakness = validate_token_strength(token)
+        return tokens.BootstrapToken.generate()
+    token = tokens.BootstrapToken.parse(text)
+    weakness = tokens.validate_token_strength(token)
     if weakness and not force:
         raise BootstrapTokenRefused(DiscoveryReason.TOKEN_WEAK, f"{weakness}, or insist with --force-weak-token")
     return token
 
 
-def join_command(info: ClusterInfo, token: BootstrapToken | None, flags: Sequence[str] = ()) -> Sequence[str]:
+def join_command(info: ClusterInfo, token: tokens.BootstrapToken | None, flags: Sequence[str] = ()) -> Sequence[str]:
     """Return the command by which another machine joins, as arguments; with the token, it is a secret."""
     address = info.server.removeprefix("https://")
     pins = [part for pin in info.pins for part in ("--discovery-token-ca-cert-hash", str(pin))]

@@ -21,10 +21,9 @@ from watchword.api.names import (
 )
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, DEPLOYMENTS, KLUSTERLETS, MANAGED_CLUSTERS, PODS, SECRETS
 from watchword.api.sensitive import HiddenFields
-from watchword.credentials.credential_kind import HeldCredential
-from watchword.credentials.driver import KUBECONFIG, SecretData
+from watchword.credentials.credential_secret import decode_data
+from watchword.credentials.driver import KUBECONFIG, HeldCredential, SecretData
 from watchword.credentials.errors import CredentialUnreadable
-from watchword.credentials.secret_data import decode_data
 from watchword.health.facts import PROCESS_SOURCES, ProcessFacts, process_facts
 from watchword.health.finding import CheckResult, Finding, fail, notice, passed, warn
 from watchword.health.formatting import format_count, format_key, format_timestamp
@@ -35,11 +34,11 @@ from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError, Forbidden, KubeError, NotFound, Unauthorized
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
-from watchword.operator.klusterlet_manifests import agent_deployment, namespace_of
+from watchword.operator.klusterlet import agent_deployment, namespace_of
 from watchword.operator.rendering import OPERATOR
 from watchword.pki.errors import PkiError
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
-from watchword.registration.hub_connector import ConnectorContext
+from watchword.registration.driver import ConnectorContext
 from watchword.runtime.informer import WatchScope
 
 ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)

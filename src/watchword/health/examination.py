@@ -23,11 +23,11 @@ from watchword.health.row_findings import member_command
 from watchword.kube.access_reviews import ResourceAccess, can_i, who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, MalformedResponse, NotFound, Unauthorized, Unreachable
-from watchword.operator.cluster_manager_manifests import enabled_drivers
+from watchword.operator.cluster_manager import enabled_drivers
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import RequestsCertificate
-from watchword.registration.hub.acceptance_policy import UNGUARDED, AcceptanceGuard
 from watchword.registration.hub.cluster_lease import renewal_time
+from watchword.registration.hub.installation import UNGUARDED, AcceptanceGuard
 from watchword.runtime.clock import Clock
 
 TOLERABLE_SKEW = timedelta(seconds=30)

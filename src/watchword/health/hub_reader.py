@@ -3,7 +3,6 @@
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -12,7 +11,7 @@ from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label
 from watchword.api.pull_secrets import CONFIGURATION
 from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.health.audit_log import CredentialUsage
 from watchword.health.errors import NotAHub
 from watchword.health.facts import (
@@ -24,8 +23,6 @@ from watchword.health.facts import (
     HubFacts,
     facts_by_source,
 )
-from watchword.health.inventory import build_inventory
-from watchword.health.inventory_rows import Inventory
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
 from watchword.pullsecrets.inventory import read_pull_secrets
@@ -46,11 +43,6 @@ async def require_hub(client: Client) -> None:
         raise NotAHub(NOT_A_HUB) from cause
     except Forbidden:
         return  # the kind is there
-
-
-async def read_inventory(client: Client, now: datetime) -> Inventory:
-    """Return the inventory; `NotAHub` when the cluster is not a hub and has no pull secrets either."""
-    return build_inventory(require_fleet(await read_hub_facts(client)), now=now)
 
 
 def require_fleet(facts: HubFacts) -> HubFacts:

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from watchword.api.bootstrap import ANNOTATION_SIGNING_REFUSED
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Label
-from watchword.credentials.certificates.approval import APPROVED, read_decision
-from watchword.credentials.driver_options import Side
-from watchword.discovery.published_cluster_info import read_published
+from watchword.credentials.certificates.requests import APPROVED, read_decision
+from watchword.credentials.driver import Side
+from watchword.discovery.cluster_info import read_published
 from watchword.discovery.token_secret import TokenUsage
 from watchword.health.facts import SOURCES, HubFacts
 from watchword.health.finding import CheckResult, Finding, fail, passed, warn
@@ -21,13 +21,13 @@ from watchword.health.inventory import build_inventory
 from watchword.health.inventory_rows import Inventory
 from watchword.health.processes import decide_job_findings, decide_process_findings, deployments_of_hub
 from watchword.health.row_findings import inventory_findings
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER, enabled_servers, exposed_hosts
+from watchword.operator.cluster_manager import CLUSTER_MANAGER, enabled_servers, exposed_hosts
 from watchword.pki.certificates import Certificate, split_bundle, verify_chain
 from watchword.pki.errors import PkiError
 from watchword.pki.subjects import AlternativeNames, Usage
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import HubServer
-from watchword.registration.hub.acceptance_policy import UNGUARDED, is_installed
+from watchword.registration.hub.installation import UNGUARDED, is_installed
 
 INIT = "watchword init"
 LOGS = "watchword logs hub"

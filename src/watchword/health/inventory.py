@@ -19,7 +19,7 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Annotation, ConditionType, Label, agent_user, cluster_group
 from watchword.api.time import rfc3339
 from watchword.credentials.certificates.name_ownership import read_name_owner
-from watchword.credentials.credential_kind import CredentialKind
+from watchword.credentials.driver import CredentialKind
 from watchword.credentials.errors import AmbiguousDriver
 from watchword.discovery.token_secret import TokenRecord
 from watchword.health.facts import HubFacts
@@ -119,7 +119,9 @@ CONSEQUENCES = {
 
 
 def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALOG) -> Inventory:
-    requests = _by_cluster(facts.requests)
+    requests: dict[str, list[Object]] = {}
+    for request in facts.requests:
+        requests.setdefault(labels_of(request).get(Label.CLUSTER_NAME, ""), []).append(request)
     leases = {str(lease["metadata"].get("namespace")): lease for lease in facts.leases}
 
     def of_cluster(obj: Object) -> MemberRows[ClusterRow]:
@@ -175,13 +177,6 @@ def _unreadable_cluster(obj: Object, cause: str) -> MemberRows[ClusterRow]:
 def _unreadable_addon(obj: Object, cause: str) -> MemberRows[AddonRow]:
     key = ObjectKey.of(obj)
     return AddonRow(key.namespace, key.name, UNREADABLE, "unknown", "unknown", InventoryHealth.FAILING, cause), None
-
-
-def _by_cluster(requests: Iterable[Object]) -> dict[str, list[Object]]:
-    found: dict[str, list[Object]] = {}
-    for request in requests:
-        found.setdefault(labels_of(request).get(Label.CLUSTER_NAME, ""), []).append(request)
-    return found
 
 
 def decide_cluster_row(obj: Object, requests: Sequence[Object], catalog: Catalog = CATALOG) -> ClusterRow:

@@ -15,7 +15,7 @@ from watchword.health.finding import Finding, fail, warn
 from watchword.health.formatting import format_age
 from watchword.kube.client import Client
 from watchword.operator import conditions
-from watchword.operator.cluster_manager_manifests import hub_manifests
+from watchword.operator.cluster_manager import hub_manifests
 from watchword.operator.rendering import OPERATOR
 from watchword.processes.hub import HUB_LEASE
 from watchword.pullsecrets.settings import validate_configuration

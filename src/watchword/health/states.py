@@ -9,8 +9,7 @@ from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.credential_report import CredentialValidity
 from watchword.api.meta import Object, annotations_of, labels_of
 from watchword.api.names import DENIED_REASON, Annotation, ConditionType, Label, cluster_group
-from watchword.credentials.certificates.approval import is_pending
-from watchword.credentials.certificates.request_validation import requester_of
+from watchword.credentials.certificates.requests import is_pending, requester_of
 
 TOLERANCE = 0.05  # of a validity: for retries
 AUTHORITY_WARNING_PERIOD = timedelta(days=90)  # before a certificate authority expires, whose replacement takes time

@@ -15,7 +15,7 @@ from msgspec import Struct
 from watchword.admin.errors import InvalidInput, NotReady
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES, SERVICE_ACCOUNTS
-from watchword.apiserver.pki_directory import write_private
+from watchword.apiserver.access.pki_directory import write_private
 from watchword.kube.access_reviews import TokenReviewClient
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.authn.chain import TokenReviewer
+from watchword.apiserver.access.chain import TokenReviewer
 from watchword.apiserver.instance import KUBECONFIG_NAME, Instance, InstanceSettings
 from watchword.apiserver.node.model import Runner
 from watchword.apiserver.store.model import StoreOpenError

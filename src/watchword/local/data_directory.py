@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from watchword.admin.errors import AdminError, InvalidInput, NotReady, OperationRefused
+from watchword.apiserver.access.pki_directory import write_private
 from watchword.apiserver.instance import require_private_directory
-from watchword.apiserver.pki_directory import write_private
 from watchword.apiserver.store.model import StoreOpenError
 from watchword.registration.catalog import CATALOG
 

@@ -17,7 +17,7 @@ from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES
-from watchword.apiserver.pki_directory import write_private
+from watchword.apiserver.access.pki_directory import write_private
 from watchword.discovery.token_secret import TokenRecord
 from watchword.health.hub_observer import HubObserver
 from watchword.health.inventory import build_inventory
@@ -72,16 +72,13 @@ class Supervisor(Struct):
                 self.last_errors[name] = str(error) or type(error).__name__
                 delay = RESTART_BACKOFF.delay(failures, self.random)
                 log.exception("failed and is started again", retry_in=round(delay, 1))
-                await self._pause(delay)
+                try:
+                    async with asyncio.timeout(delay):
+                        await self._stop.wait()
+                except TimeoutError:
+                    pass
             else:
                 return
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stop.wait()
-        except TimeoutError:
-            pass
 
 
 @dataclass

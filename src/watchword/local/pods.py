@@ -3,34 +3,86 @@
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from datetime import timedelta
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import SystemRandom
 from typing import Any, Protocol, TypeAlias
 
 import structlog
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.accounts.agent.process import AccountsAgentOptions, run_accounts_agent
 from watchword.addons.sample.agent import SampleAgent
+from watchword.api.limits import MAX_LOG_BYTES
+from watchword.api.time import rfc3339
 from watchword.api.validation import parse_duration
 from watchword.apiserver.node.model import HttpProbe, Launch
+from watchword.health.recent_events import FleetEvent
 from watchword.kube.client import Client
 from watchword.kube.connect import connect, incluster_credential, incluster_endpoint
 from watchword.kube.transport import InProcessTransport, RequestHandler
-from watchword.local.pod_logs import log_to
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.processes.agent import AgentRuntime, run_agent
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.registration.agent.options import AgentOptions
-from watchword.registration.hub.agent_token_policy import install_agent_token_policy
-from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup
+from watchword.registration.hub.cluster_removal import RETENTION, ClusterCleanup
+from watchword.registration.hub.installation import install_agent_token_policy
 from watchword.runtime.clock import Clock
 from watchword.runtime.leader_election import ElectionTiming
+
+SECOND = slice(19)  # of an instant in RFC 3339: some events have microseconds, conditions have none
+_pod_log: ContextVar[Path | None] = ContextVar("pod_log", default=None)
+
+
+class EventLog(Struct):
+    """Remembers what was read last.
+
+    A condition whose message changes keeps its lastTransitionTime: a renewal would be shown at the time of the first
+    issuance. An event that takes the place of another one of the same object and instant gets the time of the reading.
+    """
+
+    _last: frozenset[FleetEvent] = frozenset()
+    _corrected: dict[FleetEvent, FleetEvent] = field(default_factory=dict)
+
+    def read(self, rows: Sequence[FleetEvent], now: datetime) -> Sequence[FleetEvent]:
+        present = frozenset(rows)
+        replaced = {(row.about, row.at) for row in self._last - present}
+        for row in present - self._last:
+            if (row.about, row.at) in replaced:
+                self._corrected[row] = replace(row, at=rfc3339(now))
+        self._corrected = {row: own for row, own in self._corrected.items() if row in present}
+        self._last = present
+        return sorted((self._corrected.get(row, row) for row in rows), key=lambda row: row.at[SECOND])
+
+
+class PodLogStream(Struct, frozen=True):
+    """A stream that writes each line to the log of the whole, and to that of the pod whose task logs it.
+
+    A log that cannot be written, on a full disk, stops nothing. One older file of each log is kept.
+    """
+
+    whole: Path
+
+    def write(self, text: str) -> int:
+        for path in filter(None, (self.whole, _pod_log.get())):
+            with suppress(OSError):
+                if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
+                    path.replace(path.with_suffix(".log.1"))
+                with path.open("a", encoding="utf-8") as log:
+                    log.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Return: every line is written at once."""
+
+    def isatty(self) -> bool:
+        return False
+
 
 CommandFunction: TypeAlias = Callable[[Launch, asyncio.Event], Awaitable[None]]
 """Does what the program does under that command, until the event is set."""
@@ -81,7 +133,9 @@ class TaskRunner(Struct, frozen=True):
 
 async def _run(command: CommandFunction, launch: Launch, stop: asyncio.Event) -> None:
     """Run one container; what it logs is its own, a failure above all."""
-    log_to(launch.log)
+    # Send what this task and those that it starts log to a file, too.
+    launch.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _pod_log.set(launch.log)
     log: Any = structlog.get_logger("watchword.up").bind(pod=str(launch.pod))
     log.info("container started", command=launch.arguments[0])
     try:

@@ -2,48 +2,174 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from watchword.accounts.clients import ClusterClients
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.driver import RequestsAddonCertificate
+from watchword.addons.hub.definition_controllers import run_addon
+from watchword.addons.sample.hub import NAME, SAMPLE
 from watchword.addons.sample.hub import NAME as SAMPLE_ADDON
-from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.accept import ClusterAcceptor, HubAdmin
+from watchword.admin.addons import AccountsAddonAdmin
 from watchword.admin.bootstrap_access import HubAddress, find_hub
 from watchword.admin.errors import NotReady
-from watchword.admin.hub_admin import HubAdmin
 from watchword.admin.hub_setup import HubSetup, SignatureCondition, set_up_hub
 from watchword.admin.init import TokenSpec, ensure_token
 from watchword.admin.join import ClusterMembership, join
+from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.conditions import find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import CLUSTER_LEASE, ConditionType, Label
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS
+from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET
+from watchword.api.resources import (
+    CONFIG_MAPS,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTERS,
+    MANAGED_SERVICE_ACCOUNTS,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339_micro
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
-from watchword.credentials.driver_options import Settings
-from watchword.discovery.client_factory import HttpsClientFactory
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
+from watchword.credentials.driver import Settings
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.discover import ClusterDiscovery
-from watchword.discovery.polling import PollAgain, PollOptions, ignore_progress, poll_until
+from watchword.discovery.discover import (
+    ClusterDiscovery,
+    HttpsClientFactory,
+    PollAgain,
+    PollOptions,
+    Progress,
+    ignore_progress,
+    poll_until,
+)
 from watchword.discovery.token_secret import TokenStore
 from watchword.health.facts import EVENT_SOURCE
 from watchword.health.hub_observer import observe_hub
-from watchword.local import examples
+from watchword.health.inventory import decide_addon_row
+from watchword.kube.access_reviews import who_am_i
+from watchword.kube.errors import AlreadyExists
 from watchword.local.control_plane import LocalControlPlane
-from watchword.local.examples import (
-    PULLING_ACCOUNT as ACCOUNT,
-)
 from watchword.local.fleet import LocalFleet, for_each
 from watchword.local.trials import CLUSTER_SETTINGS, HUB_SETTINGS, JOIN_SETTINGS
+from watchword.operator.pull_secret_manifests import PullSecretBundleOptions, pull_secret_bundle
+from watchword.operator.rendering import PodSettings
 from watchword.processes.hub import HUB_LEASE
+from watchword.pullsecrets.inventory import PullSecretHealth, pull_secret_row
+from watchword.pullsecrets.pull_secret import PullSecret, project_pull_secret
 from watchword.registration.catalog import CATALOG
 from watchword.registration.driver import RequestsCertificate
+from watchword.runtime.clock import Clock
+
+ACCOUNT = ObjectKey("demo", "robot")
+CLUSTER_SET = "demo"  # of the clusters with the add-on
+SET_MEMBER = {"watchword.dev/demo": "accounts"}
+ENABLED_ON = 2  # the first clusters: one for each driver
+REGISTRY, AUDIENCE = "registry.example:5000", "registry.example"
+PULLING_ACCOUNT = ObjectKey("default", "default")
+_ADVICE = "see `kubectl -n watchword-pull-secrets get pods`"
+
+
+async def start_accounts(fleet: LocalFleet) -> list[LocalControlPlane]:
+    """Have the hub serve accounts, enable the add-on on the first clusters, declare one account; return them."""
+    members = fleet.clusters[:ENABLED_ON]
+    client = fleet.hub.client
+    await AccountsAddonAdmin(client).install()
+    binding = MANAGED_CLUSTER_SET_BINDINGS.manifest(
+        ObjectKey(ACCOUNT.namespace, CLUSTER_SET), spec={"clusterSet": CLUSTER_SET}
+    )
+    addons = [MANAGED_CLUSTER_ADDONS.manifest(ObjectKey(member.name, ADDON_NAME), spec={}) for member in members]
+    selector = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": SET_MEMBER}}
+    chosen = MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(CLUSTER_SET), spec={"clusterSelector": selector})
+    for member in members:
+        await client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(member.name), {"metadata": {"labels": SET_MEMBER}})
+    for resource, manifest in (
+        (MANAGED_CLUSTER_SETS, chosen),
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(ACCOUNT.namespace))),
+        (MANAGED_CLUSTER_SET_BINDINGS, binding),
+        *((MANAGED_CLUSTER_ADDONS, addon) for addon in addons),
+        (MANAGED_SERVICE_ACCOUNTS, MANAGED_SERVICE_ACCOUNTS.manifest(ACCOUNT, spec={})),
+    ):
+        with suppress(AlreadyExists):  # a fleet that was up before
+            await client.create(resource, manifest)
+    return members
+
+
+async def use_account(fleet: LocalFleet, members: list[LocalControlPlane]) -> list[str]:
+    async with ClusterClients(fleet.hub.client, ACCOUNT.name, namespace=ACCOUNT.namespace) as clusters:
+        answers = [await who_am_i(await clusters.client(member.name, within=60)) for member in members]
+    return [answer.username for answer in answers]
+
+
+async def await_reports(fleet: LocalFleet, members: list[LocalControlPlane], progress: Progress) -> None:
+    """Wait until the agents have reported the account's tokens."""
+    waiter = ObjectWaiter(fleet.hub.client, progress=progress)
+    for member in members:
+        key = ObjectKey(member.name, ACCOUNT.name)
+        await waiter.until(MANAGED_SERVICE_ACCOUNTS, key, validate_report, advice="see `watchword doctor`")
+
+
+def validate_report(account: Object | None) -> str:
+    """Return what is missing until an agent has reported the token of an account; empty when it has."""
+    is_reported = account is not None and is_true(account, ConditionType.TOKEN_REPORTED)
+    return "" if is_reported else "waiting for the agents to report the tokens"
+
+
+async def await_pull_secret(member: LocalControlPlane, clock: Clock, progress: Progress) -> str:
+    """Wait until an account has a pull secret with a valid token, and return the name of the secret."""
+    waiter = ObjectWaiter(member.client, progress=progress)
+    account = await waiter.until(SERVICE_ACCOUNTS, PULLING_ACCOUNT, validate_reference, advice=_ADVICE)
+    name = annotations_of(account)[ANNOTATION_PULL_SECRET]
+
+    def validate(secret: Object | None) -> str:
+        return validate_token(secret, now=clock.now())
+
+    await waiter.until(SECRETS, ObjectKey(PULLING_ACCOUNT.namespace, name), validate, advice=_ADVICE)
+    return name
+
+
+def validate_reference(account: Object | None) -> str:
+    """Return what is missing until an account names its pull secret; empty when it does."""
+    named = annotations_of(account or {}).get(ANNOTATION_PULL_SECRET)
+    return "" if named else f"ServiceAccount {PULLING_ACCOUNT} waits for its pull secret"
+
+
+def validate_token(secret: Object | None, *, now: datetime) -> str:
+    """Return what is missing until a pull secret holds a valid token; empty when it does."""
+    projected = None if secret is None else project_pull_secret(secret)
+    found = None if projected is None else PullSecret.read(projected)
+    is_healthy = found is not None and pull_secret_row(found, now=now).health is PullSecretHealth.HEALTHY
+    return "" if is_healthy else f"the pull secret of ServiceAccount {PULLING_ACCOUNT} waits for a token"
+
+
+async def start_sample_addon(fleet: LocalFleet) -> list[LocalControlPlane]:
+    """Run the add-on's hub side and enable it on the first clusters; return those."""
+    members = fleet.clusters[:ENABLED_ON]
+    fleet.supervisor.start(
+        "sample add-on", lambda stop: run_addon(fleet.hub.client, SAMPLE, clock=fleet.clock, stop=stop)
+    )
+    for member in members:
+        with suppress(AlreadyExists):  # a fleet that was up before
+            key = ObjectKey(member.name, NAME)
+            await fleet.hub.client.create(MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTER_ADDONS.manifest(key, spec={}))
+    return members
+
+
+def is_addon_ready(addon: Object | None) -> bool:
+    if addon is None:
+        return False
+    return decide_addon_row(addon).credential == "yes" and is_true(addon, ConditionType.ADDON_AVAILABLE)
+
 
 ReportDetail: TypeAlias = Callable[[str], None]
 """Reports progress of the step that is running."""
@@ -253,26 +379,30 @@ async def await_members(fleet: LocalFleet, report: ReportDetail) -> str:
 
 async def enable_addon(fleet: LocalFleet, report: ReportDetail) -> str:
     """Enable the sample add-on; where the hub signs, with a token on one cluster and a certificate on the other."""
-    members = await examples.start_sample_addon(fleet)
+    members = await start_sample_addon(fleet)
     await _await_addon(fleet, SAMPLE_ADDON, members, report)
     ways = [f"{member.name} by {addon_drivers(fleet)[member.name]}" for member in members]
     return f"sample-addon at work on {' and '.join(ways)}"
 
 
 async def report_tokens(fleet: LocalFleet, report: ReportDetail) -> str:
-    members = await examples.start_accounts(fleet)
+    members = await start_accounts(fleet)
     report("waiting for the tokens at the hub")
-    names = await examples.use_account(fleet, members)
-    await examples.await_reports(fleet, members, report)
+    names = await use_account(fleet, members)
+    await await_reports(fleet, members, report)
     await _await_addon(fleet, ADDON_NAME, members, report)
     return f"{names[0]} on {' and '.join(member.name for member in members)}, by tokens from the hub"
 
 
 async def issue_pull_secrets(fleet: LocalFleet, report: ReportDetail) -> str:
     member = fleet.clusters[0]
-    await examples.start_pull_secrets(member)
-    name = await examples.await_pull_secret(member, fleet.clock, report)
-    return f"Secret {name} of ServiceAccount {ACCOUNT} on {member.name} has a token for {examples.REGISTRY}"
+    # Deploy the controllers as `watchword manifests pull-secrets` prints them.
+    options = PullSecretBundleOptions(registries=(REGISTRY,), audience=AUDIENCE, pods=PodSettings(replicas=1))
+    for resource, manifest in pull_secret_bundle(options):
+        with suppress(AlreadyExists):  # a fleet that was up before
+            await member.client.create(resource, manifest)
+    name = await await_pull_secret(member, fleet.clock, report)
+    return f"Secret {name} of ServiceAccount {PULLING_ACCOUNT} on {member.name} has a token for {REGISTRY}"
 
 
 async def _await_addon(
@@ -281,7 +411,7 @@ async def _await_addon(
 
     def served() -> bool:
         addons = {ObjectKey.of(addon): addon for addon in fleet.hub_observer.addons()}
-        ready = [member for member in members if examples.is_addon_ready(addons.get(ObjectKey(member.name, name)))]
+        ready = [member for member in members if is_addon_ready(addons.get(ObjectKey(member.name, name)))]
         report(f"{len(ready)} of {len(members)} at work")
         return len(ready) == len(members)
 

@@ -13,9 +13,9 @@ from watchword.admin.join import KLUSTERLET
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, HUB_SERVICE_ACCOUNT
 from watchword.api.resources import CONFIG_MAPS
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import Settings
 from watchword.kube.client import Client
-from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.driver import AwsIrsaDriver
 from watchword.registration.aws_irsa.options import (
     HUB_ARN,
@@ -25,8 +25,7 @@ from watchword.registration.aws_irsa.options import (
     ClusterPair,
     hub_account_annotations,
 )
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE
-from watchword.registration.grpc.options import CA_FILE, HOSTS, SERVER
+from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, CA_FILE, HOSTS, SERVER_ADDRESS
 
 HUB = EksClusterArn("aws", "us-west-2", "111122223333", "hub")
 CLUSTER_ACCOUNTS = 444_400_000_000  # each cluster has an account of its own: their issuers have the same name
@@ -126,7 +125,7 @@ async def grpc_join_settings(hub: Client, server: str, folder: Path) -> Settings
         return None
     path = folder / "grpc-ca.crt"
     path.write_text(bundle)
-    return {SERVER.flag: server, CA_FILE.flag: str(path)}
+    return {SERVER_ADDRESS.flag: server, CA_FILE.flag: str(path)}
 
 
 CLOUDS: Mapping[str, CloudTrial] = {"aws-irsa": AWS}

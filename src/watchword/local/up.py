@@ -16,8 +16,7 @@ from watchword.dashboard.process import DashboardOptions, ServedDashboard, follo
 from watchword.local.data_directory import FleetDirectory, FreePorts, LayoutRequest, choose_layout
 from watchword.local.fleet import LocalFleet
 from watchword.local.output import UpOutput
-from watchword.local.pod_logs import EventLog
-from watchword.local.pods import FlagParsers
+from watchword.local.pods import EventLog, FlagParsers
 from watchword.local.startup import StepTracker, full_disk_reasons, run_steps, track_steps
 from watchword.local.steps import choose_steps
 from watchword.local.trials import require_libraries
@@ -140,23 +139,20 @@ class ProgressDisplay(Struct):
             if self.output.reader_closed:  # a closed terminal, or the end of a pipe: the reader is gone
                 self.stop.set()
             await asyncio.sleep(FRAME)
-            await self._wait_for_change(seen)
+            waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self.changed.wait())]
+            if self.fleet.observer is not None:
+                waits.append(asyncio.ensure_future(self.fleet.observer.change(seen)))
+            try:
+                await asyncio.wait(waits, timeout=TICK, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
 
     def refresh(self) -> None:
         try:
             self.output.refresh(self.view)
         except Exception:  # noqa: BLE001 - a picture that cannot be drawn must not end a fleet
             structlog.get_logger("watchword.up").exception("the fleet cannot be shown")
-
-    async def _wait_for_change(self, seen: int) -> None:
-        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self.changed.wait())]
-        if self.fleet.observer is not None:
-            waits.append(asyncio.ensure_future(self.fleet.observer.change(seen)))
-        try:
-            await asyncio.wait(waits, timeout=TICK, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
 
 
 def commands_to_try(kubeconfig: Path, cluster: str) -> list[str]:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from watchword.admin.terminal import Style, StyledLine, TerminalSize
 from watchword.health.formatting import format_count, format_renewal, format_time_left
-from watchword.health.inventory_rows import ClusterRow, CredentialRow, Inventory
+from watchword.health.inventory_rows import CredentialRow, Inventory
 from watchword.health.recent_events import FleetEvent
 from watchword.health.states import InventoryHealth
 from watchword.local.startup import StepState, StepStatus
@@ -67,7 +67,14 @@ def render_view(view: FleetView, size: TerminalSize) -> list[StyledLine]:
     inventory = view.inventory
     if inventory is None:
         return [*head, *foot]
-    clusters = _cluster_cells(inventory.clusters)
+    clusters = [
+        [
+            (row.name, Style.PLAIN),
+            *((word, _yes(word)) for word in (row.accepted, row.joined, row.available)),
+            (row.note, style_of(row.health)),
+        ]
+        for row in inventory.clusters
+    ]
     with_kind = size.columns >= KIND_FROM
     headers = ("CREDENTIALS", *(("KIND",) if with_kind else ()), "LEFT", "RENEWAL", "HEALTH")
     credentials = _credential_cells(inventory.credentials, view, with_kind=with_kind)
@@ -110,17 +117,6 @@ def _steps(view: FleetView, size: TerminalSize) -> list[StyledLine]:
             (f"{GAP}{step.detail}" if step.detail else "", Style.BAD if step.state is StepState.FAILED else Style.DIM),
         ]
         for step in shown
-    ]
-
-
-def _cluster_cells(rows: Sequence[ClusterRow]) -> list[Sequence[Cell]]:
-    return [
-        [
-            (row.name, Style.PLAIN),
-            *((word, _yes(word)) for word in (row.accepted, row.joined, row.available)),
-            (row.note, style_of(row.health)),
-        ]
-        for row in rows
     ]
 
 

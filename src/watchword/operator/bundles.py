@@ -3,19 +3,223 @@
 from msgspec import Struct, field
 
 from watchword.api import resources
+from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
+from watchword.api.bootstrap import CLUSTER_INFO, TOKEN_SECRET_NAMESPACE
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, IMAGE, Label
-from watchword.api.rbac import rules_of
+from watchword.api.names import (
+    ADDON_GROUP,
+    AGENT_NAMESPACE,
+    BOOTSTRAP_NAMESPACE,
+    CLUSTER_GROUP,
+    HUB_NAMESPACE,
+    IMAGE,
+    WORK_GROUP,
+    Label,
+)
+from watchword.api.rbac import RbacRule, rules_of
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, NAMESPACES, RBAC_GROUP
 from watchword.kube.client import Client
 from watchword.operator import rbac as rules
 from watchword.operator import rendering
-from watchword.operator.account_manifests import ACCOUNTS_RIGHTS
-from watchword.operator.cluster_manager_manifests import CONTROLLER
-from watchword.operator.klusterlet_manifests import addon_namespace, namespace_of
+from watchword.operator.cluster_manager import CONTROLLER
+from watchword.operator.klusterlet import addon_namespace, namespace_of
+from watchword.operator.rbac import ACCOUNTS_ROLE, ELECTION_RIGHTS, READ
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.manifests import establish_crds
+
+MANAGER = ObjectKey(HUB_NAMESPACE, f"{ADDON_NAME}-addon-manager")
+MANAGER_ROLE = f"open-cluster-management:watchword:{ADDON_NAME}-manager"
+_PLURAL = MANAGED_SERVICE_ACCOUNTS.plural
+
+ACCOUNTS_RIGHTS = (
+    RbacRule(
+        "tokens are in Secrets of clusters and teams; RBAC cannot grant Secrets by label, so the watch selects it",
+        "",
+        ("secrets",),
+        (*READ, "create", "update", "patch", "delete"),
+    ),
+    RbacRule("rights of accounts are recorded there", "", ("configmaps",), READ, (f"{ADDON_NAME}-grants",)),
+    RbacRule("accounts of sets are replicated to clusters", MANAGED_SERVICE_ACCOUNTS.group, (_PLURAL,), ("create",)),
+    *(
+        RbacRule("accounts are held until they are revoked", kind.group, (_PLURAL,), (*READ, "patch", "delete"))
+        for kind in ACCOUNT_KINDS
+    ),
+    *(
+        RbacRule("status is written, by agents too", kind.group, (f"{_PLURAL}/status",), ("get", "patch", "update"))
+        for kind in ACCOUNT_KINDS
+    ),
+)
+"""What a hub may do besides its own rights once it serves accounts."""
+
+MANAGER_RIGHTS = (
+    *ACCOUNTS_RIGHTS,
+    RbacRule(
+        "accounts follow clusters and sets",
+        CLUSTER_GROUP,
+        ("managedclusters", "managedclustersets", "managedclustersetbindings"),
+        READ,
+    ),
+    RbacRule(
+        "the add-on is in the list of add-ons", ADDON_GROUP, ("clustermanagementaddons",), ("get", "create", "patch")
+    ),
+    RbacRule("the add-on is installed where it is enabled", ADDON_GROUP, ("managedclusteraddons",), (*READ, "patch")),
+    RbacRule("the add-on's state is reported", ADDON_GROUP, ("managedclusteraddons/status",), ("patch",)),
+    RbacRule("the agent is installed by work", WORK_GROUP, ("manifestworks",), (*READ, "create", "patch", "delete")),
+    RbacRule(
+        "agents get rights in the namespace of their cluster",
+        RBAC_GROUP,
+        ("roles", "rolebindings"),
+        (*READ, "create", "patch", "delete"),
+    ),
+    RbacRule("grants name roles of administrators", RBAC_GROUP, ("clusterroles",), READ),
+    RbacRule("agents request certificates", "certificates.k8s.io", ("certificatesigningrequests",), READ),
+    RbacRule("agents may have tokens of service accounts", "", ("serviceaccounts",), READ),
+    RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch")),
+    RbacRule(
+        "the kinds are installed",
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        ("get", "create", "patch"),
+    ),
+    RbacRule(
+        "agents write no other Secrets",
+        "admissionregistration.k8s.io",
+        ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+        ("get", "create", "patch"),
+    ),
+)
+"""What a manager of its own may do: the same, and what a hub of ours may do anyway."""
+
+
+def hub_service_rights() -> list[Manifest]:
+    return list(rendering.cluster_role_with_binding(ACCOUNTS_ROLE, rules_of(ACCOUNTS_RIGHTS), CONTROLLER))
+
+
+def manager_bundle(*, image: str = IMAGE) -> list[Manifest]:
+    return [
+        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
+        rendering.service_account(MANAGER.name, MANAGER.namespace),
+        *rendering.cluster_role_with_binding(MANAGER_ROLE, rules_of(MANAGER_RIGHTS), MANAGER),
+        *rendering.role_with_binding(ObjectKey(MANAGER.namespace, MANAGER_ROLE), rules_of(ELECTION_RIGHTS), MANAGER),
+        rendering.deployment(
+            rendering.Workload(
+                key=MANAGER,
+                image=image,
+                arguments=[ADDON_NAME, "--manager", f"--image={image}"],
+                resources={"requests": {"cpu": "2m", "memory": "64Mi"}},
+            )
+        ),
+    ]
+
+
+DASHBOARD = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-dashboard")
+DASHBOARD_ROLE = "watchword:dashboard"
+PULL_SECRETS_ROLE = "watchword:dashboard-pull-secrets"
+TOKENS_ROLE = "watchword:dashboard-join-tokens"
+AUTHORITY_ROLE = "watchword:dashboard-authority"
+PORT = 8080
+
+DASHBOARD_RIGHTS = (
+    RbacRule("asks whose token a person signs in with", "authentication.k8s.io", ("tokenreviews",), ("create",)),
+    RbacRule("asks what that person may see", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    RbacRule("shows clusters and their certificates", CLUSTER_GROUP, ("managedclusters",), READ),
+    RbacRule("shows add-ons and their credentials", ADDON_GROUP, ("managedclusteraddons",), READ),
+    RbacRule("shows who requested which certificate", "certificates.k8s.io", ("certificatesigningrequests",), READ),
+    *(
+        RbacRule("shows managed service accounts, without tokens", kind.group, (kind.plural,), READ)
+        for kind in (resources.MANAGED_SERVICE_ACCOUNTS, resources.OCM_MANAGED_SERVICE_ACCOUNTS)
+    ),
+    RbacRule("shows what happened", "events.k8s.io", ("events",), READ),
+    RbacRule("finds processes that do not run", "apps", ("deployments",), READ),
+    RbacRule("finds pods that do not run, and namespaces without a cluster", "", ("pods", "namespaces"), READ),
+    RbacRule("finds processes and agents that stopped", "coordination.k8s.io", ("leases",), READ),
+    RbacRule("finds Jobs that do not end", "batch", ("jobs",), READ),
+    RbacRule(
+        "shows what the operator reports", resources.CLUSTER_MANAGERS.group, (resources.CLUSTER_MANAGERS.plural,), READ
+    ),
+    RbacRule(
+        "finds a missing admission policy",
+        resources.VALIDATING_ADMISSION_POLICIES.group,
+        (resources.VALIDATING_ADMISSION_POLICIES.plural, resources.VALIDATING_ADMISSION_POLICY_BINDINGS.plural),
+        READ,
+    ),
+)
+"""What the dashboard reads everywhere; it writes nothing but reviews."""
+
+AUTHORITY_RIGHTS = (
+    RbacRule("shows until when the hub's authority lives", "", ("configmaps",), READ, (CLUSTER_INFO.name,)),
+)
+"""What it reads in the namespace of cluster-info."""
+
+TOKENS_RIGHTS = (
+    RbacRule("shows join tokens, with --join-tokens; RBAC cannot grant Secrets by type", "", ("secrets",), READ),
+)
+"""What it reads in kube-system when join tokens are to be shown."""
+
+PULL_SECRETS_RIGHTS = (
+    RbacRule("shows pull secrets, with --pull-secrets; RBAC cannot grant Secrets by type", "", ("secrets",), READ),
+)
+"""What it reads everywhere when pull secrets are to be shown."""
+
+
+class DashboardBundleOptions(Struct, frozen=True):
+    """What differs from one installation to another."""
+
+    image: str = IMAGE
+    names: tuple[str, ...] = ()
+    secure: bool = False
+    join_tokens: bool = False
+    pull_secrets: bool = False
+
+
+def dashboard_bundle(options: DashboardBundleOptions) -> list[Manifest]:
+    """Return the account, its rights, the Deployment and the Service; Secrets are readable only on request."""
+    spec = {"selector": {"app": DASHBOARD.name}, "ports": [{"name": "http", "port": PORT, "targetPort": PORT}]}
+    return [
+        (resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(DASHBOARD.namespace))),
+        rendering.service_account(DASHBOARD.name, DASHBOARD.namespace),
+        *rendering.cluster_role_with_binding(DASHBOARD_ROLE, rules_of(DASHBOARD_RIGHTS), DASHBOARD),
+        *rendering.role_with_binding(
+            ObjectKey(CLUSTER_INFO.namespace, AUTHORITY_ROLE), rules_of(AUTHORITY_RIGHTS), DASHBOARD
+        ),
+        *_secret_roles(options),
+        (
+            resources.SERVICES,
+            resources.SERVICES.manifest(
+                DASHBOARD, metadata={"labels": rendering.labels_for(DASHBOARD.name)}, spec=spec
+            ),
+        ),
+        rendering.deployment(_workload(options)),
+    ]
+
+
+def _secret_roles(options: DashboardBundleOptions) -> list[Manifest]:
+    tokens, pull_secrets = rules_of(TOKENS_RIGHTS), rules_of(PULL_SECRETS_RIGHTS)
+    rows: list[Manifest] = []
+    if options.join_tokens:
+        rows += rendering.role_with_binding(ObjectKey(TOKEN_SECRET_NAMESPACE, TOKENS_ROLE), tokens, DASHBOARD)
+    if options.pull_secrets:
+        rows += rendering.cluster_role_with_binding(PULL_SECRETS_ROLE, pull_secrets, DASHBOARD)
+    return rows
+
+
+def _workload(options: DashboardBundleOptions) -> rendering.Workload:
+    return rendering.Workload(
+        key=DASHBOARD,
+        image=options.image,
+        arguments=[
+            "dashboard",
+            "--login",
+            f"--serve=$(POD_IP),127.0.0.1:{PORT}",  # `kubectl port-forward` connects to loopback
+            *(f"--name={name}" for name in options.names),
+            "--https" if options.secure else "--insecure-http",  # TLS ends at a proxy in front of the Service
+        ],
+        replicas=1,  # sessions are in its memory
+        resources={"requests": {"cpu": "10m", "memory": "96Mi"}},
+    )
+
 
 DEFINITIONS: tuple[Object, ...] = (*MANAGED_CRDS, CLUSTER_MANAGER)
 

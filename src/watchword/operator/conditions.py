@@ -4,9 +4,11 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
+from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.conditions import Condition, is_true
-from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, rows_at
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
 from watchword.api.resources import NAMESPACES
 from watchword.api.time import rfc3339
@@ -14,10 +16,59 @@ from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Forbidden, KubeError, NotFound
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.operator.applier import generations, related_resources
-from watchword.operator.feature_gates import gates_of
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
+from watchword.registration.hub.installation import EXECUTOR_GATE
 from watchword.runtime.status import StatusChange, StatusWriter
+
+AGENT_FEATURES = frozenset(
+    {
+        "AddonManagement",
+        "ClusterClaim",
+        "ClusterProperty",
+        "ExecutorValidatingCaches",
+        "MultipleHubs",
+        "RawFeedbackJsonString",
+        "V1beta1CSRAPICompatibility",
+    }
+)
+HUB_FEATURES = frozenset(
+    {
+        "AddonManagement",
+        "CleanUpCompletedManifestWork",
+        "CloudEventsDrivers",
+        "ClusterImporter",
+        "ClusterProfile",
+        "DefaultClusterSet",
+        "ManagedClusterAutoApproval",
+        ACCOUNTS_GATE,
+        "ManifestWorkReplicaSet",
+        EXECUTOR_GATE,
+        "ResourceCleanup",
+        "V1beta1CSRAPICompatibility",
+    }
+)
+
+
+def gates_of(obj: Object) -> list[Mapping[str, Any]]:
+    """Return the feature gates of a Klusterlet or ClusterManager; of several rows about one feature the last counts."""
+    parts = ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration")
+    return [row for part in parts for row in rows_at(obj, "spec", part, "featureGates")]
+
+
+def is_enabled(obj: Object, feature: str) -> bool:
+    return _switches(obj).get(feature, False)
+
+
+def format_gates(obj: Object, known: frozenset[str]) -> list[str]:
+    """Return the flag with the known switches; none when there are none."""
+    chosen = [f"{name}={str(on).lower()}" for name, on in sorted(_switches(obj).items()) if name in known]
+    return [f"--feature-gates={','.join(chosen)}"] if chosen else []
+
+
+def _switches(obj: Object) -> dict[str, bool]:
+    return {str(row.get("feature")): row.get("mode") == "Enable" for row in gates_of(obj)}
+
 
 APPLIED, AVAILABLE, PROGRESSING = "Applied", "Available", "Progressing"
 HUB_CONNECTION_DEGRADED = "HubConnectionDegraded"

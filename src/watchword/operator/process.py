@@ -13,8 +13,7 @@ from watchword.kube.client import Client
 from watchword.operator.applier import OWNER_ANNOTATION, owners_of
 from watchword.operator.bundles import install_crds
 from watchword.operator.cluster_manager import ClusterManagerReconciler
-from watchword.operator.klusterlet import KlusterletReconciler
-from watchword.operator.klusterlet_manifests import namespace_of
+from watchword.operator.klusterlet import KlusterletReconciler, namespace_of
 from watchword.operator.rendering import MANAGED_BY
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.api_server_connection import ApiServerConnection

@@ -124,7 +124,12 @@ def _container(workload: Workload) -> Object:
         "env": [_from_pod("POD_NAME", "metadata.name"), _from_pod("POD_IP", "status.podIP")],
         "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 10},
-        "readinessProbe": {"httpGet": {"path": workload.ready_path, "port": "health"}, "periodSeconds": 10},
+        # A process that has just started is ready within seconds: at the next probe, not ten seconds later.
+        "readinessProbe": {
+            "httpGet": {"path": workload.ready_path, "port": "health"},
+            "periodSeconds": 2,
+            "failureThreshold": 15,
+        },
         "securityContext": dict(CONTAINER_SECURITY),
         "volumeMounts": [*mounts, {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a volume of the pod's own
     }

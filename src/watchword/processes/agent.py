@@ -26,11 +26,10 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
-from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, WantedCredential
-from watchword.credentials.driver_options import Side, validate_options
+from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, Side, WantedCredential, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.credentials.evidence import SignerTiming, TokenClientFactory
-from watchword.discovery.client_factory import ClientFactory, HttpsClientFactory
+from watchword.discovery.discover import ClientFactory, HttpsClientFactory
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.watch import WatchOptions
@@ -48,8 +47,13 @@ from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMo
 from watchword.registration.agent.hub_session import HubConnection, HubSession, OwnCredentialTransport
 from watchword.registration.agent.options import AgentIdentity, AgentOptions, restore_identity
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
-from watchword.registration.driver import AnnotatesCluster, ClusterDriver
-from watchword.registration.hub_connector import ConnectorContext, HubConnector, TokenConnector
+from watchword.registration.driver import (
+    AnnotatesCluster,
+    ClusterDriver,
+    ConnectorContext,
+    HubConnector,
+    TokenConnector,
+)
 from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache

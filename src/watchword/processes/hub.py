@@ -19,22 +19,19 @@ from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.resources import CONFIG_MAPS, LEASES
-from watchword.credentials.driver import HubContext
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import HubContext, Settings
 from watchword.discovery.cluster_info import ClusterAuthorities
 from watchword.discovery.controllers import SCOPES, discovery_controllers
-from watchword.discovery.token_limits import BootstrapTokenValidator
+from watchword.discovery.tokens import BootstrapTokenValidator
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
-from watchword.registration.catalog import CATALOG, Catalog
+from watchword.registration.catalog import CATALOG, Catalog, HubDrivers
 from watchword.registration.hub import controllers as registration
-from watchword.registration.hub import credential_metrics, installation
-from watchword.registration.hub.agent_token_policy import install_agent_token_policy
+from watchword.registration.hub import credential_reports, installation
 from watchword.registration.hub.cluster_acceptance import auto_acceptance_patch
-from watchword.registration.hub.cluster_cleanup import RETENTION
-from watchword.registration.hub.cluster_drivers import HubDrivers
-from watchword.registration.hub.credential_events import credential_event_controllers
-from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
+from watchword.registration.hub.cluster_rbac import RetiredClusterNames
+from watchword.registration.hub.cluster_removal import RETENTION
+from watchword.registration.hub.installation import install_agent_token_policy
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.backoff import Quarantine
 from watchword.runtime.clock import Clock
@@ -148,8 +145,11 @@ async def run_hub(
     context = hub_controller_context(connection, options, clock)
     parts = context.registration
     manager.add(*registration.controllers(parts))
-    clusters = parts.drivers.catalog.find_credential
-    manager.add(*credential_event_controllers(parts.cache, parts.events, clusters, find_addon_credential))
+    manager.add(
+        *credential_reports.credential_events(
+            parts.events, parts.drivers.catalog.find_credential, find_addon_credential
+        )
+    )
     manager.add(*work_controllers(connection.cache, connection.client, clock))
     manager.add(
         *discovery_controllers(
@@ -161,7 +161,11 @@ async def run_hub(
             events=connection.events,
         )
     )
-    manager.add(*_metric_controllers(connection, options, parts.drivers, clock))
+    metrics = options.metrics.credentials
+    metrics.watch_skew(lambda: connection.client.clock_skew)
+    measured = credential_reports.MeasuredCredentials(metrics, clock)
+    manager.add(*credential_reports.expiry_metrics(measured, parts.drivers, find_addon_credential))
+    manager.add(*credential_reports.revocation_metrics(connection.cache, metrics, clock))
     for extension in extensions:
         manager.add(*extension(context))
     for name, service in options.services.items():
@@ -171,16 +175,6 @@ async def run_hub(
 
 def find_addon_credential(addon: Object) -> Condition | None:
     return ADDON_CATALOG.find_credential(Addon.read(addon))
-
-
-def _metric_controllers(
-    connection: ApiServerConnection, options: HubOptions, drivers: HubDrivers, clock: Clock
-) -> Iterable[ControllerSpec]:
-    metrics = options.metrics.credentials
-    metrics.watch_skew(lambda: connection.client.clock_skew)
-    measured = credential_metrics.MeasuredCredentials(metrics, clock)
-    yield from credential_metrics.expiry_controllers(connection.cache, measured, drivers, find_addon_credential)
-    yield from credential_metrics.revocation_controllers(connection.cache, metrics, clock)
 
 
 def hub_controller_context(connection: ApiServerConnection, options: HubOptions, clock: Clock) -> HubControllerContext:

@@ -33,7 +33,8 @@ class AccountPlan(Struct, frozen=True):
 def decide_account(account: Object, secrets: Sequence[PullSecret], *, selected: bool, now: datetime) -> AccountPlan:
     own = [secret for secret in secrets if belongs_to(secret, account)]
     if not selected:
-        return _decide_removal(account, own)
+        removed = _removable(own)
+        return AccountPlan(changes=_account_changes(account, "", removed=removed, listed=False), remove=removed)
     name = choose_secret_name(account, secrets)
     chosen = next((secret for secret in own if secret.key.name == name), None)
     extra = tuple(secret for secret in _removable(own) if secret.key.name != name)
@@ -82,11 +83,6 @@ def choose_secret_name(account: Object, secrets: Sequence[PullSecret]) -> str:
 def is_disabled(obj: Object | None) -> bool:
     metadata = {} if obj is None else obj.get("metadata") or {}
     return (metadata.get("labels") or {}).get(LABEL_PULL_SECRETS) == DISABLED
-
-
-def _decide_removal(account: Object, own: Sequence[PullSecret]) -> AccountPlan:
-    removed = _removable(own)
-    return AccountPlan(changes=_account_changes(account, "", removed=removed, listed=False), remove=removed)
 
 
 def _removable(own: Sequence[PullSecret]) -> tuple[PullSecret, ...]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import USERNAME
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import read_bound_token
 
 
 class PullSecretError(Exception):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from watchword.api.pull_secrets import USERNAME
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.bound_token import BoundToken, read_bound_token
+from watchword.credentials.lifecycle import BoundToken, read_bound_token
 
 
 class Credentials(Struct, frozen=True):
@@ -62,13 +62,9 @@ def find_dockercfg_token(data: bytes) -> Sensitive[str] | None:
 
 
 def _one_token(rows: Mapping[str, Any]) -> str | None:
-    auths = {_auth_of(row) for row in rows.values()}
+    # Only of registries that have nothing else: other fields could name another credential.
+    auths = {str(row["auth"]) if isinstance(row, dict) and set(row) == {"auth"} else "" for row in rows.values()}
     return _token_of(auths.pop() if len(auths) == 1 else "")
-
-
-def _auth_of(row: Any) -> str:
-    """Return the `auth` of a registry that has nothing else: other fields could name another credential."""
-    return str(row["auth"]) if isinstance(row, dict) and set(row) == {"auth"} else ""
 
 
 def _token_of(auth: str) -> str | None:

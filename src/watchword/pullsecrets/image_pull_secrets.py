@@ -10,7 +10,6 @@ from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.pull_secrets import ANNOTATION_BINDING, BOUND, DOCKERCFG_KEY
 from watchword.api.rate_limit import TokenBucket
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
-from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
 from watchword.credentials.evidence import TokenEvidence, TokenRequest
 from watchword.credentials.lifecycle import Keep, Obtain, Reason, Retire
@@ -18,11 +17,10 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
 from watchword.pullsecrets.account_plan import belongs_to, choose_secret_name
 from watchword.pullsecrets.dockercfg import render_dockercfg
-from watchword.pullsecrets.metrics import PullSecretMetrics
 from watchword.pullsecrets.pull_secret import PullSecret, account_annotations
 from watchword.pullsecrets.refresh import decide_refresh
 from watchword.pullsecrets.service_accounts import secrets_of
-from watchword.pullsecrets.settings import Settings, SettingsReader
+from watchword.pullsecrets.settings import PullSecretMetrics, Settings, SettingsReader
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.raw_objects import is_newer
@@ -60,7 +58,14 @@ class ImagePullSecretReconciler(Struct, frozen=True):
     async def reconcile(self, key: ObjectKey) -> Outcome:
         found = self.reader.get(SECRETS, key)
         secret = None if found is None else PullSecret.read(found)
-        self._count(key, secret)
+        uid = "" if secret is None or secret.is_legacy else secret.uid
+        before = self.uids.pop(key, "")
+        if before and before != uid:
+            self.metrics.forget(before)
+            self.writes.versions.pop(before, None)
+        if secret is not None and uid:
+            self.uids[key] = uid
+            self.metrics.observe(secret)
         if secret is None or secret.is_legacy or secret.deleting or self.writes.is_behind(secret):
             return Done()
         settings = self.settings.current() or Settings(enabled=False)
@@ -70,7 +75,12 @@ class ImagePullSecretReconciler(Struct, frozen=True):
         now, account_uid = self.clock.now(), None if account is None else uid_of(account)
         match decide_refresh(secret, settings, self.evidence, account_uid=account_uid, now=now):
             case Retire():
-                await self._remove_orphan(found or {}, secret)
+                # Delete a secret that lost its owner reference; with one, garbage collection does it.
+                if secret.binding == BOUND and not secret.owner_uid:
+                    with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
+                        await self.client.delete(SECRETS, secret.key, uid=secret.uid)
+                        note = f"pull secret {secret.key} was deleted: its ServiceAccount {secret.account} is gone"
+                        self.events.normal((found or {}), "PullSecretRemoved", note)
             case Obtain(reason):
                 await self._refresh(found or {}, secret, settings, reason)  # the write triggers the next look
             case Keep(until):
@@ -85,19 +95,18 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             return False
         return choose_secret_name(account, secrets_of(self.reader, secret.account_key)) == secret.key.name
 
-    async def _remove_orphan(self, found: Object, secret: PullSecret) -> None:
-        """Delete a secret that lost its owner reference; with one, garbage collection does it."""
-        if secret.binding == BOUND and not secret.owner_uid:
-            with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
-                await self.client.delete(SECRETS, secret.key, uid=secret.uid)
-                note = f"pull secret {secret.key} was deleted: its ServiceAccount {secret.account} is gone"
-                self.events.normal(found, "PullSecretRemoved", note)
-
     async def _refresh(self, found: Object, secret: PullSecret, settings: Settings, reason: Reason) -> None:
         await asyncio.sleep(self.rate.reserve(asyncio.get_running_loop().time()))
         started = asyncio.get_running_loop().time()
         try:
-            token = await self._request_token(secret, settings)
+            wanted = TokenRequest(
+                account=secret.account_key,
+                uid=secret.owner_uid,
+                lifetime=settings.lifetime,
+                audiences=settings.audiences,
+                bound_to={"apiVersion": "v1", "kind": "Secret", "name": secret.key.name, "uid": secret.uid},
+            )
+            token = (await self.evidence.obtain(self.client, wanted, now=self.clock.now())).token
             await self._write(found, secret, render_dockercfg(settings.registries, token))
         except (Conflict, NotFound):  # changed or deleted meanwhile: the cache catches up and shows what is left to do
             raise
@@ -111,16 +120,6 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             now = self.clock.now()
             waited = now - (parse_rfc3339(secret.created_at) or now)
             self.metrics.first_token.observe(max(0.0, waited.total_seconds()))
-
-    async def _request_token(self, secret: PullSecret, settings: Settings) -> Sensitive[str]:
-        wanted = TokenRequest(
-            account=secret.account_key,
-            uid=secret.owner_uid,
-            lifetime=settings.lifetime,
-            audiences=settings.audiences,
-            bound_to={"apiVersion": "v1", "kind": "Secret", "name": secret.key.name, "uid": secret.uid},
-        )
-        return (await self.evidence.obtain(self.client, wanted, now=self.clock.now())).token
 
     async def _write(self, found: Object, secret: PullSecret, dockercfg: bytes | None) -> None:
         """Patch this very Secret at this very version: a deleted one stays deleted, a newer token stays.
@@ -137,13 +136,3 @@ class ImagePullSecretReconciler(Struct, frozen=True):
             patch["data"] = {DOCKERCFG_KEY: base64.b64encode(dockercfg).decode()}
         written = await self.client.patch(SECRETS, secret.key, patch)
         self.writes.versions[secret.uid] = written["metadata"]["resourceVersion"]
-
-    def _count(self, key: ObjectKey, secret: PullSecret | None) -> None:
-        uid = "" if secret is None or secret.is_legacy else secret.uid
-        before = self.uids.pop(key, "")
-        if before and before != uid:
-            self.metrics.forget(before)
-            self.writes.versions.pop(before, None)
-        if secret is not None and uid:
-            self.uids[key] = uid
-            self.metrics.observe(secret)

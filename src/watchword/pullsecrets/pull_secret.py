@@ -22,7 +22,7 @@ from watchword.api.pull_secrets import (
     DOCKERCFG_TYPE,
 )
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.credentials.bound_token import BoundToken
+from watchword.credentials.lifecycle import BoundToken
 from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty, read_dockercfg
 from watchword.runtime.informer import WatchScope
 

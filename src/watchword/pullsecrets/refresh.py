@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from watchword.api.names import service_account_user
 from watchword.credentials import lifecycle
-from watchword.credentials.bound_token import BoundToken
 from watchword.credentials.evidence import TokenEvidence
+from watchword.credentials.lifecycle import BoundToken
 from watchword.pullsecrets.dockercfg import Credentials, Empty
 from watchword.pullsecrets.pull_secret import PullSecret
 from watchword.pullsecrets.settings import Settings

@@ -10,7 +10,7 @@ from watchword.api.resources import NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.kube.client import FIELD_MANAGER, Client
 from watchword.kube.errors import AlreadyExists, Conflict, NotFound
 from watchword.pullsecrets import pull_secret
-from watchword.pullsecrets.account_plan import AccountPlan, decide_account, is_disabled
+from watchword.pullsecrets.account_plan import decide_account, is_disabled
 from watchword.pullsecrets.settings import Settings, SettingsReader
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
@@ -44,7 +44,19 @@ class ServiceAccountReconciler(Struct, frozen=True):
             return Done()
         selected = settings.enabled and not self._is_opted_out(account)
         plan = decide_account(account, secrets, selected=selected, now=self.clock.now())
-        await self._act(account, plan)
+        if plan.create:
+            await self._create(account, plan.create)
+        if plan.mend is not None:
+            # Restore owner and annotations; the credential is not part of the patch, so no old token returns.
+            patch = {"metadata": {**_identity_of(account), "uid": plan.mend.uid, "resourceVersion": plan.mend.version}}
+            await self.client.patch(SECRETS, plan.mend.key, patch)
+        if plan.changes is not None:
+            await self._patch(account, plan.changes)
+        for secret in plan.remove:
+            with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
+                await self.client.delete(SECRETS, secret.key, uid=secret.uid)
+                note = f"pull secret {secret.key} was deleted: its token is refused from now on"
+                self.events.normal(account, "PullSecretRemoved", note)
         return Done() if plan.recheck_in is None else RetryAfter(plan.recheck_in)
 
     def _is_opted_out(self, account: Object) -> bool:
@@ -56,34 +68,18 @@ class ServiceAccountReconciler(Struct, frozen=True):
         used = not self.only_used or bool(self.reader.by_index(PODS, ACCOUNT_INDEX, str(key)))
         return used and bool(settings.registries)
 
-    async def _act(self, account: Object, plan: AccountPlan) -> None:
-        if plan.create:
-            await self._create(account, plan.create)
-        if plan.mend is not None:
-            await self._mend(account, plan.mend)
-        if plan.changes is not None:
-            await self._patch(account, plan.changes)
-        for secret in plan.remove:
-            with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
-                await self.client.delete(SECRETS, secret.key, uid=secret.uid)
-                note = f"pull secret {secret.key} was deleted: its token is refused from now on"
-                self.events.normal(account, "PullSecretRemoved", note)
-
     async def _patch(self, account: Object, changes: Object) -> None:
         try:
             await self.client.patch(SERVICE_ACCOUNTS, ObjectKey.of(account), with_preconditions(account, changes))
         except FieldContested:
-            await self._report_rewrites(account)
+            # Tell who removes the pull secret again and again; the cache keeps no managers, so the server is asked.
+            found = await self.client.find(SERVICE_ACCOUNTS, ObjectKey.of(account))
+            names = other_managers(found, own=FIELD_MANAGER) if found is not None else []
+            note = f"another program keeps removing the pull secret: {', '.join(names) or 'unknown'}"
+            self.events.warning(
+                account, "ServiceAccountRewritten", f"{note}; let it keep imagePullSecrets, or label it {OPT_OUT}"
+            )
             raise
-
-    async def _report_rewrites(self, account: Object) -> None:
-        """Tell who removes the pull secret again and again; the cache keeps no managers, so the server is asked."""
-        found = await self.client.find(SERVICE_ACCOUNTS, ObjectKey.of(account))
-        names = other_managers(found, own=FIELD_MANAGER) if found is not None else []
-        note = f"another program keeps removing the pull secret: {', '.join(names) or 'unknown'}"
-        self.events.warning(
-            account, "ServiceAccountRewritten", f"{note}; let it keep imagePullSecrets, or label it {OPT_OUT}"
-        )
 
     async def _create(self, account: Object, name: str) -> None:
         key = ObjectKey(account["metadata"]["namespace"], name)
@@ -105,7 +101,10 @@ class ServiceAccountReconciler(Struct, frozen=True):
         if found is None:
             return
         if is_owned_by(found, account):
-            await self._restore(account, found)
+            # Give an owned Secret its annotations back; with them it is in the cache already, or soon.
+            if pull_secret.named_account(annotations_of(found)) != account["metadata"]["name"]:
+                patch = with_preconditions(found, {"metadata": _identity_of(account)})
+                await self.client.patch(SECRETS, ObjectKey.of(found), patch)
             return
         default = pull_secret.default_secret_name(ObjectKey.of(account), uid_of(account))
         note = f"Secret {key} exists and is not the pull secret of this ServiceAccount"
@@ -115,17 +114,6 @@ class ServiceAccountReconciler(Struct, frozen=True):
         self.events.warning(account, "PullSecretReferenceRefused", f"{note}: {default} is used instead")
         changes = {"metadata": {"annotations": {pull_secrets.ANNOTATION_PULL_SECRET: default}}}
         await self._patch(account, changes)
-
-    async def _restore(self, account: Object, secret: Object) -> None:
-        """Give an owned Secret its annotations back; with them it is in the cache already, or soon."""
-        if pull_secret.named_account(annotations_of(secret)) != account["metadata"]["name"]:
-            patch = with_preconditions(secret, {"metadata": _identity_of(account)})
-            await self.client.patch(SECRETS, ObjectKey.of(secret), patch)
-
-    async def _mend(self, account: Object, secret: pull_secret.PullSecret) -> None:
-        """Restore owner and annotations; the credential is not part of the patch, so no old token returns."""
-        patch = {"metadata": {**_identity_of(account), "uid": secret.uid, "resourceVersion": secret.version}}
-        await self.client.patch(SECRETS, secret.key, patch)
 
 
 def secrets_of(reader: Reader, account: ObjectKey) -> list[pull_secret.PullSecret]:

@@ -2,15 +2,46 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import CONFIGURATION, REGISTRY_SERVICES
 from watchword.api.resources import CONFIG_MAPS, SERVICES
+from watchword.pullsecrets.dockercfg import Credentials
+from watchword.pullsecrets.pull_secret import PullSecret
+from watchword.runtime.prometheus import CollectorRegistry, Gauge, Histogram
 from watchword.runtime.reconcile import Reader
+from watchword.runtime.token_metrics import TokenRefreshMetrics, TokenTimes, TokenValidityMetrics
+
+WHERE = "in a pull secret"
+
+
+class PullSecretMetrics(TokenRefreshMetrics):
+    """The series of pull secrets, in the registry of the process."""
+
+    def __init__(self, registry: CollectorRegistry, *, now: Callable[[], datetime]) -> None:
+        super().__init__(registry, "pull_secret", WHERE)
+        self._times = times = TokenValidityMetrics(registry, "pull_secret", WHERE, now=now).times
+        secrets = Gauge("watchword_pull_secrets", "Managed pull secrets by state", ["state"], registry=registry)
+        secrets.labels("empty").set_function(lambda: sum(each.expires_at is None for each in times.values()))
+        secrets.labels("filled").set_function(lambda: sum(each.expires_at is not None for each in times.values()))
+        self.first_token = Histogram(
+            "watchword_pull_secret_first_token_seconds",
+            "From the creation of a pull secret to its first token",
+            buckets=(0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
+            registry=registry,
+        )
+
+    def observe(self, secret: PullSecret) -> None:
+        token = secret.content.token if isinstance(secret.content, Credentials) else None
+        self._times[secret.uid] = TokenTimes() if token is None else TokenTimes(token.issued_at, token.expires_at)
+
+    def forget(self, uid: str) -> None:
+        self._times.pop(uid, None)
+
 
 CLUSTER_DOMAIN = "cluster.local"
 DEFAULT_PORTS = (80, 443)  # clients leave these out, so the credential is found under both spellings
@@ -96,7 +127,13 @@ class SettingsReader(Struct):
         found = self.reader.get(CONFIG_MAPS, self.config_map)
         data = {} if found is None else found.get("data") or {}
         if not validate_configuration(data):
-            self._valid = read_configuration(data)
+            self._valid = Configuration(
+                enabled=data.get("enabled", "true") == "true",
+                registries=tuple(_words(data, "registries")),
+                cluster_domain=data.get("cluster-domain", "").strip(" .") or CLUSTER_DOMAIN,
+                audiences=tuple(_words(data, "audience")),
+                lifetime=timedelta(seconds=int(data.get("token-lifetime-seconds", "3600"))),
+            )
         if self._valid is None:
             return None
         services = [service for key in self.services if (service := self.reader.get(SERVICES, key)) is not None]
@@ -118,16 +155,6 @@ def validate_configuration(data: Mapping[str, str]) -> str:
         shortest, longest = int(SHORTEST_LIFETIME.total_seconds()), int(LONGEST_LIFETIME.total_seconds())
         return f"token-lifetime-seconds is {seconds!r}: write a number from {shortest} to {longest}"
     return ""
-
-
-def read_configuration(data: Mapping[str, str]) -> Configuration:
-    return Configuration(
-        enabled=data.get("enabled", "true") == "true",
-        registries=tuple(_words(data, "registries")),
-        cluster_domain=data.get("cluster-domain", "").strip(" .") or CLUSTER_DOMAIN,
-        audiences=tuple(_words(data, "audience")),
-        lifetime=timedelta(seconds=int(data.get("token-lifetime-seconds", "3600"))),
-    )
 
 
 def _words(data: Mapping[str, str], name: str) -> list[str]:

@@ -10,11 +10,8 @@ from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, ConditionType, Label, agent_user
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
-from watchword.credentials.certificates import approval, name_ownership
-from watchword.credentials.certificates.request import CertificateRequestRefused
-from watchword.credentials.certificates.request_validation import ClusterRequest, read_cluster_request, requester_of
-from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
-from watchword.credentials.driver import HubContext
+from watchword.credentials.certificates import name_ownership, requests
+from watchword.credentials.driver import CredentialCondition, CredentialKind, HubContext
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
 
@@ -57,11 +54,11 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         csr = self.context.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
         if csr is None or Label.ADDON_NAME in labels_of(csr) or not self._is_own(csr):
             return Done()
-        if not approval.is_pending(csr):
+        if not requests.is_pending(csr):
             return await self._record_external_approval(csr)
         try:
-            request = read_cluster_request(csr)
-        except CertificateRequestRefused as objection:
+            request = requests.read_cluster_request(csr)
+        except requests.CertificateRequestRefused as objection:
             self.context.events.refusal(csr, "CSRRefused", str(objection))
             return Done()
         cluster = self.context.cache.get(MANAGED_CLUSTERS, ObjectKey.cluster(request.cluster))
@@ -73,14 +70,16 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             return await self._approve_renewal(csr, request)
         return await self._approve_first_request(csr, request, cluster)
 
-    async def _approve_renewal(self, csr: Object, request: ClusterRequest) -> Outcome:
+    async def _approve_renewal(self, csr: Object, request: requests.ClusterRequest) -> Outcome:
         review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr, request))
         if (review.get("status") or {}).get("allowed") is not True:
             self.context.events.refusal(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
             return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
         return await self._approve(csr, "the agent renews its own certificate")
 
-    async def _approve_first_request(self, csr: Object, request: ClusterRequest, cluster: Object | None) -> Outcome:
+    async def _approve_first_request(
+        self, csr: Object, request: requests.ClusterRequest, cluster: Object | None
+    ) -> Outcome:
         if not self.allows(request):
             return Done()  # waits for an administrator: `accept`
         if cluster is None:
@@ -92,14 +91,14 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             objection = await self.context.validate_registration(request.requester, request.cluster)
         if objection and self._is_superseded(csr, request):
             message = "the agent has renewed its certificate since, and does not need this one"
-            return await self._decide(csr, approval.DENIED, SUPERSEDED, message)
+            return await self._decide(csr, requests.DENIED, SUPERSEDED, message)
         if objection:
             self.context.events.refusal(csr, "NameAlreadyOwned", objection)
             return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
         await self._record_owner(cluster, request)
         return await self._approve(csr, "the requester is on the allow-list")
 
-    async def _record_owner(self, cluster: Object, request: ClusterRequest) -> None:
+    async def _record_owner(self, cluster: Object, request: requests.ClusterRequest) -> None:
         """Note the key before it is approved: of two at once, seen by two hubs even, one meets the other's note.
 
         The same write accepts a cluster about which nothing is decided yet.
@@ -129,7 +128,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         await self._patch_cluster(cluster, name_ownership.name_owner_patch(cluster, owner))
         return Done()
 
-    def allows(self, request: ClusterRequest) -> bool:
+    def allows(self, request: requests.ClusterRequest) -> bool:
         return request.signer == self.signer and self.allow_list.allows(request.requester, request.requester_groups)
 
     def _is_own(self, csr: Object) -> bool:
@@ -140,30 +139,30 @@ class CertificateApprovalReconciler(Struct, frozen=True):
     def requests_of(self, cluster: str) -> Sequence[Object]:
         return self.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", cluster)
 
-    def _is_superseded(self, csr: Object, request: ClusterRequest) -> bool:
+    def _is_superseded(self, csr: Object, request: requests.ClusterRequest) -> bool:
         """Whether the very agent that a request names has renewed its certificate since, as only the agent can."""
         renewals = (
             other
             for other in self.requests_of(request.cluster)
-            if requester_of(other).user == agent_user(request.cluster, request.agent)
-            and approval.is_approved_by_hub(other)
+            if requests.requester_of(other).user == agent_user(request.cluster, request.agent)
+            and requests.is_approved_by_hub(other)
         )
         created = str(csr["metadata"].get("creationTimestamp") or "")
         return any(str(other["metadata"].get("creationTimestamp") or "") >= created for other in renewals)
 
     async def _approve(self, csr: Object, message: str) -> Outcome:
-        return await self._decide(csr, approval.APPROVED, approval.APPROVED_REASON, message)
+        return await self._decide(csr, requests.APPROVED, requests.APPROVED_REASON, message)
 
     async def _decide(self, csr: Object, verdict: str, reason: str, message: str) -> Outcome:
-        decided = approval.with_decision(csr, verdict, reason, message, now=self.context.clock.now())
+        decided = requests.with_decision(csr, verdict, reason, message, now=self.context.clock.now())
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, decided, subresource="approval")
         self.context.events.normal(csr, reason, message)
         return Done()
 
 
-def renewal_review(csr: Object, request: ClusterRequest) -> Object:
+def renewal_review(csr: Object, request: requests.ClusterRequest) -> Object:
     spec: Mapping[str, Any] = csr.get("spec") or {}
-    if requester_of(csr).is_direct:
+    if requests.requester_of(csr).is_direct:
         who = {name: spec[name] for name in ("uid", "groups", "extra") if spec.get(name)}
     else:
         who = {"groups": sorted(request.requester_groups)}
@@ -198,7 +197,7 @@ class CertificateHubDriver(Struct, frozen=True):
         if noted is None:
             return False
         found = name_ownership.first_requests(self.approvals.requests_of(cluster.name))
-        return any(approval.is_approved(csr) and noted.is_of(row) and self.approvals.allows(row) for csr, row in found)
+        return any(requests.is_approved(csr) and noted.is_of(row) and self.approvals.allows(row) for csr, row in found)
 
     def controllers(self) -> Iterable[ControllerSpec]:
         yield ControllerSpec(
@@ -206,11 +205,11 @@ class CertificateHubDriver(Struct, frozen=True):
             root=CERTIFICATE_SIGNING_REQUESTS,
             reconciler=self.approvals,
             triggers=(Trigger(MANAGED_CLUSTERS, self._pending_requests),),
-            concerns=lambda csr: not (Label.ADDON_NAME in labels_of(csr) or approval.is_approved_by_hub(csr)),
+            concerns=lambda csr: not (Label.ADDON_NAME in labels_of(csr) or requests.is_approved_by_hub(csr)),
             acts_on_deletion=False,
         )
 
     def _pending_requests(self, cluster: Object) -> Iterable[ObjectKey]:
         name = cluster["metadata"]["name"]
         found = self.approvals.context.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, "cluster", name)
-        return [ObjectKey.of(csr) for csr in found if approval.is_pending(csr)]
+        return [ObjectKey.of(csr) for csr in found if requests.is_pending(csr)]

@@ -2,24 +2,197 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Iterable, Mapping
-from typing import Protocol, runtime_checkable
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol, cast, runtime_checkable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.rbac import RbacRule
-from watchword.api.sensitive import Sensitive
-from watchword.credentials.credential_kind import CredentialKind, HeldCredential
-from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
-from watchword.credentials.driver_options import DriverOption, Settings
+from watchword.api.sensitive import HiddenFields, Sensitive
+from watchword.credentials import driver
+from watchword.credentials.evidence import connect_with_token
 from watchword.kube.client import Client
+from watchword.kube.connect import client_for_context, credentials_of, endpoint_of, make_client
+from watchword.kube.errors import ConfigError
+from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
+from watchword.kube.kubeconfig_files import load_kubeconfig, parse_kubeconfig
+from watchword.kube.transport import Transport
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.pki.errors import PkiError
-from watchword.registration.hub_connector import ConnectorContext, HubConnector
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Trigger
+
+
+class HubConnector(Protocol):
+    """Makes transports to one hub."""
+
+    def entry(self) -> ClusterEntry:
+        """Return how the hub is reached and trusted; `ConfigError` when that is unknown."""
+
+    def has_bootstrap_credential(self) -> bool: ...
+
+    def joining(self) -> Transport:
+        """Return a transport as a joining cluster; `ConfigError` when there is no bootstrap credential."""
+
+    def own(self, data: driver.SecretData) -> Transport: ...
+
+
+class ConnectorContext(HiddenFields, frozen=True, kw_only=True):
+    """What a driver may use to reach the hub."""
+
+    hidden = ("environment",)
+
+    cluster: str
+    bootstrap: Path | None  # the bootstrap kubeconfig
+    settings: driver.Settings = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)  # of the agent
+
+
+class BootstrapCredential(Struct, frozen=True):
+    """What an agent joins with, as far as others may know it."""
+
+    digest: str  # of the whole kubeconfig: changes with it
+    cluster_name: str  # of the hub's entry in the kubeconfig: OCM's agent compares it
+    requester: str = ""  # the user that the hub will see, when the credential tells; a claim, not a proof
+
+
+@runtime_checkable
+class ReplaceableBootstrap(Protocol):
+    """A connector whose bootstrap credential may be replaced while the agent runs."""
+
+    def bootstrap_credential(self) -> BootstrapCredential | None:
+        """Return the credential of this moment; None when there is none that can be read."""
+
+
+@runtime_checkable
+class TokenConnector(Protocol):
+    """A connector that can show the API server of the hub a token in place of the cluster's own credential."""
+
+    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
+        """Return a client that the caller closes; `ConfigError` when no server would accept such a token."""
+
+
+@runtime_checkable
+class OwnEndpoint(Protocol):
+    """A connector that reaches the hub elsewhere than at its API server, and records in the Secret where."""
+
+    def restore_endpoint(self, data: driver.SecretData) -> None: ...
+
+    def endpoint_data(self) -> driver.SecretData:
+        """Return what the Secret records of the endpoint in use; nothing while it is unknown."""
+
+    async def check_endpoint(self) -> bool:
+        """Adopt a configured endpoint that changed, once it proved itself; return whether another one is in use."""
+
+
+def endpoint_data_of(connector: HubConnector) -> driver.SecretData:
+    """Return what the Secret records of a connector's own endpoint; nothing when it has none."""
+    return cast("OwnEndpoint", connector).endpoint_data() if _implements(type(connector), OwnEndpoint) else {}
+
+
+def bootstrap_credential_of(connector: HubConnector) -> BootstrapCredential | None:
+    """Return what a connector joins with at this moment; None when it does not say."""
+    if not _implements(type(connector), ReplaceableBootstrap):
+        return None
+    return cast("ReplaceableBootstrap", connector).bootstrap_credential()
+
+
+@lru_cache
+def _implements(kind: type, protocol: type) -> bool:
+    """Whether a class has the methods of a protocol; Python compares them anew for every `isinstance`."""
+    return issubclass(kind, protocol)
+
+
+@dataclasses.dataclass
+class KubeconfigConnector:
+    """The bootstrap kubeconfig is read anew each time, so that a renewed one is found without a restart."""
+
+    bootstrap: Path | None
+    known: ClusterEntry | None = None  # the hub as the Secret last described it
+    # The file's last content, and its meaning.
+    _read: tuple[bytes, ResolvedContext] | None = dataclasses.field(default=None, repr=False)
+
+    @classmethod
+    def make(cls, context: ConnectorContext) -> KubeconfigConnector:
+        return cls(context.bootstrap)
+
+    def entry(self) -> ClusterEntry:
+        if self.has_bootstrap_credential():
+            return _with_ca_data(self._choice().cluster)
+        if self.known is None:
+            raise ConfigError("nothing says where the hub is: give the agent a bootstrap kubeconfig")
+        return self.known
+
+    def has_bootstrap_credential(self) -> bool:
+        return self.bootstrap is not None and self.bootstrap.is_file()
+
+    def bootstrap_credential(self) -> BootstrapCredential | None:
+        """Return the credential of this moment; None when there is none that can be read."""
+        try:
+            choice = self._choice()
+        except ConfigError:
+            return None
+        secret = choice.user.token
+        token = TOKEN_PATTERN.fullmatch(secret.reveal()) if secret is not None else None
+        digest = sha256(self._read[0] if self._read is not None else b"").hexdigest()
+        requester = bootstrap_user(token.group(1)) if token is not None else ""
+        return BootstrapCredential(digest, choice.cluster_name, requester)
+
+    def joining(self) -> Transport:
+        return client_for_context(self._choice()).transport
+
+    def own(self, data: driver.SecretData) -> Transport:
+        choice = parse_kubeconfig(data.get(driver.KUBECONFIG, b"")).choose()
+        self.known = choice.cluster
+        user = user_with_secret_data(choice.user, data)
+        if user.plugin is not None or user.certificate_file is not None or user.key_file is not None:
+            # `doctor` and `unjoin` run on an administrator's machine, and the cluster wrote the Secret.
+            raise ConfigError("the kubeconfig in the Secret names a plugin or files: let the agent write it again")
+        return make_client(endpoint_of(choice.cluster), credentials_of(user, choice.cluster)).transport
+
+    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
+        return connect_with_token(endpoint_of(hub))(token)
+
+    def _choice(self) -> ResolvedContext:
+        if self.bootstrap is None:
+            raise ConfigError("there is no bootstrap kubeconfig: give the agent one to join with")
+        try:
+            content = self.bootstrap.read_bytes()
+        except OSError as cause:
+            raise ConfigError(f"{self.bootstrap} cannot be read: {cause.strerror}") from cause
+        if self._read is None or self._read[0] != content:  # reading it takes 0.7 ms, at every step of joining
+            self._read = content, load_kubeconfig(self.bootstrap, {}).choose()
+        return self._read[1]
+
+
+def user_with_secret_data(user: UserEntry, data: driver.SecretData) -> UserEntry:
+    if user.certificate_file is not None and user.key_file is not None:
+        certificate = data.get(user.certificate_file.name, b"")
+        key = Sensitive(data.get(user.key_file.name, b""))
+        return replace(user, certificate_file=None, key_file=None, certificate_data=certificate, key_data=key)
+    if user.token_file is not None:
+        token = data.get(user.token_file.name, b"").decode(errors="replace")
+        return replace(user, token_file=None, token=Sensitive(token))
+    return user
+
+
+def _with_ca_data(cluster: ClusterEntry) -> ClusterEntry:
+    if cluster.ca_data or cluster.ca_file is None:
+        return cluster
+    try:
+        return replace(cluster, ca_data=cluster.ca_file.read_bytes(), ca_file=None)
+    except OSError as cause:
+        raise ConfigError(f"the hub's certificate authority cannot be read: {cause.strerror}") from cause
+
 
 ROLE_PREFIX = "open-cluster-management:watchword:"
 
@@ -87,12 +260,12 @@ class ClusterDriver(Protocol):
 
     name: str
     aliases: tuple[str, ...] = ()
-    options: tuple[DriverOption, ...] = ()
-    credential: CredentialKind
+    options: tuple[driver.DriverOption, ...] = ()
+    credential: driver.CredentialKind
 
-    def agent(self, context: AgentContext) -> AgentDriver: ...
+    def agent(self, context: driver.AgentContext) -> driver.AgentDriver: ...
 
-    def hub(self, context: HubContext) -> HubDriver: ...
+    def hub(self, context: driver.HubContext) -> HubDriver: ...
 
 
 class HubDriver(Protocol):
@@ -114,7 +287,7 @@ class AnnotatesCluster(Protocol):
 
     annotations: tuple[str, ...]
 
-    def annotate(self, settings: Settings) -> Mapping[str, str]: ...
+    def annotate(self, settings: driver.Settings) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
@@ -129,7 +302,9 @@ class ConnectsToHub(Protocol):
 class BringsBootstrapData(Protocol):
     """Stores more in the bootstrap Secret than the kubeconfig."""
 
-    def bootstrap_data(self, settings: Settings, token: Sensitive[str], present: SecretData) -> SecretData:
+    def bootstrap_data(
+        self, settings: driver.Settings, token: Sensitive[str], present: driver.SecretData
+    ) -> driver.SecretData:
         """Return it, from the flags of `join`, the bootstrap token and what is stored; `ConfigError` for a bad flag."""
 
 
@@ -137,7 +312,7 @@ class BringsBootstrapData(Protocol):
 class ReachesServer(Protocol):
     """Reaches a server that the bootstrap Secret names beside the hub's API server."""
 
-    async def find_server_problem(self, data: SecretData) -> str:
+    async def find_server_problem(self, data: driver.SecretData) -> str:
         """Return why that server does not answer from here; empty when it does."""
 
 
@@ -147,21 +322,21 @@ class AnnotatesAgentAccount(Protocol):
 
     account_suffix: str  # what follows the name of the Klusterlet
 
-    def account_annotations(self, settings: Settings) -> Mapping[str, str]: ...
+    def account_annotations(self, settings: driver.Settings) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
 class AnnotatesHubAccount(Protocol):
     """Needs annotations on the ServiceAccount of the hub's controllers."""
 
-    def hub_account_annotations(self, settings: Settings) -> Mapping[str, str]: ...
+    def hub_account_annotations(self, settings: driver.Settings) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
 class ValidatesSettings(Protocol):
     """Has settings that are good in themselves and may not fit together."""
 
-    def validate_settings(self, settings: Settings) -> str:
+    def validate_settings(self, settings: driver.Settings) -> str:
         """Return why they do not; empty when they do."""
 
 
@@ -169,7 +344,7 @@ class ValidatesSettings(Protocol):
 class ReadsHeldCredential(Protocol):
     """Recognises its credential in a Secret."""
 
-    def read_held(self, data: SecretData) -> HeldCredential | None:
+    def read_held(self, data: driver.SecretData) -> driver.HeldCredential | None:
         """Return the facts about it, None when there is none; `CredentialUnreadable` when it is damaged."""
 
 
@@ -179,7 +354,7 @@ class RequestsCertificate(Protocol):
 
     signer: str  # of the hub's cluster, which `init` tries; empty: the hub's controllers sign
 
-    def read_pending_key(self, data: SecretData) -> str:
+    def read_pending_key(self, data: driver.SecretData) -> str:
         """Return the thumbprint of the key that is to be certified; empty when none waits."""
 
 
@@ -209,7 +384,7 @@ class PreparesAcceptance(Protocol):
 class DescribesClaim(Protocol):
     """Lets a cluster claim to be something, which the person who accepts it should see."""
 
-    def describe_claim(self, cluster: Object, settings: Settings) -> str:
+    def describe_claim(self, cluster: Object, settings: driver.Settings) -> str:
         """Return what a ManagedCluster claims to be, for a hub with these settings; `DriverError` when it is wrong."""
 
 
@@ -217,7 +392,7 @@ class DescribesClaim(Protocol):
 class NamesJoinFlags(Protocol):
     """Needs flags of `join` that follow from the settings of the hub."""
 
-    def join_flags(self, settings: Settings) -> tuple[str, ...]:
+    def join_flags(self, settings: driver.Settings) -> tuple[str, ...]:
         """Return them; what the cluster alone knows is a placeholder in capitals."""
 
 
@@ -267,5 +442,5 @@ class AcceptanceContext(Struct, frozen=True, kw_only=True):
 
     client: Client  # with the rights of the person
     cluster: Object  # the ManagedCluster
-    settings: Settings = field(default_factory=dict)  # of the hub
+    settings: driver.Settings = field(default_factory=dict)  # of the hub
     dry_run: bool = False

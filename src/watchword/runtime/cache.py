@@ -53,8 +53,7 @@ class Cache:
             self._start(found)
             for name, function in self._indexes.get(resource, {}).items():
                 found.store.add_index(name, function)
-            for handler in self._handlers.get(resource, ()):
-                found.add_handler(handler)
+            found.add_handler(*self._handlers.get(resource, ()))
         if project is not None and found.project is not project:
             raise CacheError(f"{resource.group_resource} is already followed with another projection: agree on one")
         return found
@@ -75,13 +74,17 @@ class Cache:
         kinds = self._informers.values() if resource is None else [self._informers.get(resource, {})]
         return [informer for scopes in kinds for informer in scopes.values()]
 
-    def add_handler(self, resource: Resource, handler: DeltaHandler) -> None:
-        """Call a handler for every object of a kind and for every change, in every watched part of it."""
+    def add_handler(self, resource: Resource, *handlers: DeltaHandler) -> None:
+        """Call handlers for every object of a kind and for every change, in every watched part of it."""
+        self.watch(resource)
+        self._handlers.setdefault(resource, []).extend(handlers)
+        for informer in self.informers(resource):
+            informer.add_handler(*handlers)
+
+    def watch(self, resource: Resource) -> None:
+        """Watch a kind as a whole, unless a part of it is watched already."""
         if resource not in self._informers:
             self.informer(resource)
-        self._handlers.setdefault(resource, []).append(handler)
-        for informer in self.informers(resource):
-            informer.add_handler(handler)
 
     def index(self, resource: Resource, name: str, function: IndexFunction) -> None:
         """Index the objects of a kind, in every watched part of it, by the values that a function returns for them."""
@@ -111,11 +114,14 @@ class Cache:
 
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
         """Return the object, or None when the cache has not seen it."""
+        is_covered = False
         for informer in self._informers.get(resource, {}).values():
             found = informer.store.get(key)
             if found is not None:
                 return found
-        self._covering(resource, key.namespace)  # what nothing watches is not known to be absent
+            is_covered = is_covered or informer.scope.covers(key.namespace)
+        if not is_covered:
+            self._covering(resource, key.namespace)  # what nothing watches is not known to be absent
         return None
 
     def list(self, resource: Resource, *, namespace: str = "", labels: str = "") -> Sequence[Object]:

@@ -91,7 +91,7 @@ class Contest(Struct, frozen=True):
 class ContestedWrites:
     """Refuses, for a time that doubles, to write a field that another program keeps changing back.
 
-    Merge patches, applies and creations are looked at: controllers send them where something differs, so the same value
+    Patches, applies and creations are looked at: controllers send them where something differs, so the same value
     twice means that it was changed in between.
     """
 
@@ -136,6 +136,11 @@ def fields_written(request: Request) -> Iterator[FieldWrite]:
         yield FieldWrite(EXISTENCE, _digest(_decoded(request)))
     elif request.method == "PATCH" and request.header("Content-Type") == PatchType.MERGE:
         yield from _leaves("", _decoded(request))
+    elif request.method == "PATCH" and request.header("Content-Type") == PatchType.JSON:
+        for row in orjson.loads(request.body):
+            if row["op"] == "replace":
+                name, _, number = row["path"][1:].replace("/", ".").partition("conditions.")
+                yield from _leaves(f"{name}conditions", [row["value"]]) if number else _leaves(name, row["value"])
 
 
 def _leaves(name: str, value: Any) -> Iterator[FieldWrite]:

@@ -80,11 +80,12 @@ class Informer:
             self._waiting.append((version, waiter))
             await waiter
 
-    def add_handler(self, handler: DeltaHandler) -> None:
-        """Call a handler for every existing object, and from now on for every change."""
-        self._handlers.append(handler)
-        for delta in self.store.everything():
-            self._call_handler(handler, delta)
+    def add_handler(self, *handlers: DeltaHandler) -> None:
+        """Call handlers for every existing object, and from now on for every change."""
+        self._handlers.extend(handlers)
+        for delta in self.store.everything() if handlers else ():
+            for handler in handlers:
+                self._call_handler(handler, delta)
 
     async def run(self, feed: WatchSource) -> None:
         """Process the watch; never returns, and raises `UnexpectedExit` if the watch ends."""

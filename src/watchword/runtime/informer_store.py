@@ -94,7 +94,7 @@ class InformerStore:
 
     def everything(self) -> Iterator[raw_objects.Delta]:
         for key in self._objects.object_keys():
-            yield self._delta(key, None)
+            yield raw_objects.Delta(self._resource, key, None, self._objects.get(key))
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         index = self._indexes[name] = _Index(function)
@@ -140,7 +140,8 @@ class InformerStore:
     def _adopt(self, items: PackedObjects) -> Iterator[raw_objects.Delta]:
         """Store the first snapshot as it was collected, instead of compressing every object once more."""
         self._objects = items
-        for delta in self.everything():
+        for key in items.object_keys():
+            delta = self._delta(key, None)
             if delta.new_raw is None or self._read(delta.new_raw) is None:
                 self._objects.remove(delta.key)
                 self._decoded.pop(delta.key, None)

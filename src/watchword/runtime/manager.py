@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import structlog
 from msgspec import Struct, field
 
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import ObjectKey, Resource
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.api_server_connection import (
@@ -27,9 +27,10 @@ from watchword.runtime.errors import ControllerRuntimeError, UnexpectedExit
 from watchword.runtime.event_loop import run_until_stopped
 from watchword.runtime.event_recorder import EventRecorder, EventReporter
 from watchword.runtime.health import HealthEndpoints, serve_health
+from watchword.runtime.informer import DeltaHandler
 from watchword.runtime.leader_election import ElectionTiming, LeaderElector
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.reconcile import ControllerSpec
+from watchword.runtime.reconcile import ControllerSpec, Observer
 from watchword.runtime.status import StatusWriter
 from watchword.runtime.write_transports import Fence
 
@@ -69,6 +70,7 @@ class Manager:
         self.controllers: list[Controller] = []
         self._clients: dict[str, Client] = {}
         self._jobs: dict[str, Job] = {}
+        self._observers: dict[Resource, list[DeltaHandler]] = {}
         self._random = random
         self._log: Any = structlog.get_logger("watchword.manager").bind(manager=options.name)
 
@@ -100,10 +102,14 @@ class Manager:
         """Return the client that a connection was made with, for a manager inside this one."""
         return self._clients[connection.name]
 
-    def add(self, *specs: ControllerSpec) -> None:
-        """Add controllers; the kinds that they name are watched from the start."""
+    def add(self, *specs: ControllerSpec | Observer) -> None:
+        """Add controllers and observers of the main server; the kinds that they name are watched from the start."""
         caches = {name: connection.cache for name, connection in self.connections.items()}
         for spec in specs:
+            if isinstance(spec, Observer):
+                self._observers.setdefault(spec.resource, []).append(spec.observe)
+                caches[""].watch(spec.resource)
+                continue
             controller = Controller(
                 spec,
                 metrics=self.metrics,
@@ -179,6 +185,8 @@ class Manager:
     async def _work(self, stop: asyncio.Event) -> None:
         recorders = [connection.events for connection in self.connections.values()]
         self.metrics.leading.set(1)
+        for resource, observers in self._observers.items():  # one handler, so that each object is decoded once
+            self.connections[""].cache.add_handler(resource, *observers)
         try:
             async with asyncio.TaskGroup() as group:
                 jobs: dict[str, Job] = {controller.spec.name: controller.run for controller in self.controllers}

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.runtime.raw_objects import Facts
+from watchword.runtime.raw_objects import Delta, Facts
 
 
 class Done(Struct, frozen=True):
@@ -128,3 +128,13 @@ class ControllerSpec(Struct, frozen=True):
     facts: Facts | None = None
     """What is read of a root object: a new version that leaves it equal is not reconciled; None: every one is."""
     acts_on_deletion: bool = True  # False: nothing is left to do once a root object is gone
+
+
+class Observer(Struct, frozen=True):
+    """Looks at a kind for metrics and Events: called while this process leads, for every object and every change.
+
+    It writes nothing and must not block. No key is queued: there is nothing to be retried.
+    """
+
+    resource: Resource
+    observe: Callable[[Delta], None]

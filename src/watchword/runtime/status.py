@@ -1,4 +1,4 @@
-"""Writes the status of objects: only differences, only to the version that was read."""
+"""Writes the status of objects: only differences, only to what was read."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from watchword.api.conditions import Condition, conditions_of, merge_condition, without_condition
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
-from watchword.kube.client import Client
-from watchword.kube.errors import Conflict
+from watchword.kube.client import Client, PatchType
+from watchword.kube.errors import Conflict, Invalid
 from watchword.runtime.clock import Clock
 from watchword.runtime.diff import merge_patch
 from watchword.runtime.errors import CacheError
@@ -77,16 +77,54 @@ class StatusWriter(Struct, frozen=True):
 
         For fields that others write, too: a retry would undo what they wrote.
         """
+        status = self._choose_patch(obj, change)
+        return obj if status is None else await self._merge(resource, obj, status)
+
+    async def write_rows_if_unchanged(self, resource: Resource, obj: Object, change: StatusChange) -> Object:
+        """Make a change to the conditions and fields that it names; `Conflict` when one of these is outdated.
+
+        For a status with several writers: what they have written elsewhere since does not matter. The first write of a
+        list or field is valid for the version that was read alone, because a JSON patch cannot test that it is absent.
+        """
+        status = self._choose_patch(obj, change)
+        if status is None:
+            return obj
+        operations = choose_row_patch(obj, change, status)
+        if operations:
+            with suppress(Invalid):  # a test failed, or the value is refused: the merge patch tells which
+                key = ObjectKey.of(obj)
+                return await self.client.patch(resource, key, operations, kind=PatchType.JSON, subresource="status")
+        return await self._merge(resource, obj, status)
+
+    def _choose_patch(self, obj: Object, change: StatusChange) -> Object | None:
         for condition in change.conditions:
             if condition.is_refusal:
                 note_refusal(condition.reason)
-        status = choose_status_patch(obj, change, now=self.clock.now())
-        if status is None:
-            return obj
+        return choose_status_patch(obj, change, now=self.clock.now())
+
+    async def _merge(self, resource: Resource, obj: Object, status: Object) -> Object:
         metadata = obj["metadata"]
         precondition = {name: metadata[name] for name in ("uid", "resourceVersion") if metadata.get(name)}
         patch = {"metadata": precondition, "status": status}
         return await self.client.patch(resource, ObjectKey.of(obj), patch, subresource="status")
+
+
+def choose_row_patch(obj: Mapping[str, Any], change: StatusChange, status: Object) -> list[Object]:
+    """Return `status`, a merge patch, as a JSON patch that tests what it replaces; empty when it has to add a field."""
+    current, wanted = obj.get("status") or {}, {**(change.fields or {}), "conditions": status.get("conditions")}
+    if any(name not in current for name in status):
+        return []
+    operations: list[Object] = [{"op": "test", "path": "/metadata/uid", "value": uid_of(obj)}]
+    for name in status:
+        before, after = current[name], wanted[name]
+        pairs = [(f"/status/{name}", before, after)]
+        if name == "conditions" and [row.get("type") for row in before] == [row["type"] for row in after]:
+            pairs = [(f"/status/{name}/{number}", *pair) for number, pair in enumerate(zip(before, after, strict=True))]
+        for path, old, new in pairs:
+            if old != new:
+                change_of_it = {"op": "remove"} if new is None else {"op": "replace", "value": new}
+                operations += [{"op": "test", "path": path, "value": old}, {**change_of_it, "path": path}]
+    return operations
 
 
 def choose_status_patch(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> Object | None:

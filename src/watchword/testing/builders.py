@@ -19,7 +19,10 @@ def a_secret(
     name: str, *, namespace: str, data: Mapping[str, str | bytes] | None = None, kind: str = "Opaque", **metadata: Any
 ) -> Object:
     """Return a Secret; the values of `data` are not base64-encoded."""
-    encoded = {name: base64.b64encode(_as_bytes(value)).decode() for name, value in (data or {}).items()}
+    encoded = {
+        name: base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
+        for name, value in (data or {}).items()
+    }
     return resources.SECRETS.manifest(ObjectKey(namespace, name), metadata=metadata, type=kind, data=encoded)
 
 
@@ -73,7 +76,3 @@ def a_cluster_role_binding(name: str, *, role: str, users: Sequence[str] = (), g
         roleRef={"apiGroup": resources.RBAC_GROUP, "kind": "ClusterRole", "name": role},
         subjects=[{"apiGroup": resources.RBAC_GROUP, "kind": kind, "name": who} for kind, who in kinds],
     )
-
-
-def _as_bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value

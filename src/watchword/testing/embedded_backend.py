@@ -9,13 +9,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from watchword.api.http import Peer, Request, Response
-from watchword.apiserver.access_config import access_control_factory
+from watchword.apiserver.access.config import access_control_factory
+from watchword.apiserver.access.pki_directory import ephemeral_access_config
+from watchword.apiserver.access.tokens import TokenKeys
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.listener import api_listener
-from watchword.apiserver.pki_directory import ephemeral_access_config
+from watchword.apiserver.serving.watch import BOOKMARK_EVERY
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.tokens import TokenKeys
-from watchword.apiserver.watch import BOOKMARK_EVERY
 from watchword.http.server import HttpServer, serving_context
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable

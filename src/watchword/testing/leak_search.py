@@ -35,7 +35,7 @@ class Canary:
 
     def plant_bootstrap_token(self, label: str) -> str:
         """Return a new bootstrap token; only its second half is secret."""
-        token_id, secret = (_random_word(length) for length in (6, 16))
+        token_id, secret = ("".join(secrets.choice(_ALPHABET) for _ in range(length)) for length in (6, 16))
         self.look_for(label, secret)
         return f"{token_id}.{secret}"
 
@@ -63,10 +63,6 @@ class Canary:
             for obj in (await client.list(kind)).items:
                 name = (obj.get("metadata") or {}).get("name")
                 self.assert_not_leaked(f"{kind.kind} {name}", orjson.dumps(obj))
-
-
-def _random_word(length: int) -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
 
 
 def _forms(raw: bytes) -> Iterable[bytes]:

@@ -10,7 +10,7 @@ from typing import Protocol
 import orjson
 
 from watchword.api import resources
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import ObjectKey, Resource
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
@@ -187,11 +187,9 @@ async def empty_namespace(client: Client, name: str) -> None:
     await asyncio.gather(*(client.request("DELETE", kind.path(namespace=name)) for kind in _namespaced_kinds()))
     path = resources.NAMESPACES.path(ObjectKey.cluster(name))
     await client.request("DELETE", path)
-    await client.request("PUT", f"{path}/finalize", body=_without_finalizers(name))
-
-
-def _without_finalizers(name: str) -> Object:
-    return resources.NAMESPACES.manifest(ObjectKey.cluster(name), spec={"finalizers": []})
+    await client.request(
+        "PUT", f"{path}/finalize", body=resources.NAMESPACES.manifest(ObjectKey.cluster(name), spec={"finalizers": []})
+    )
 
 
 def _namespaced_kinds() -> list[Resource]:

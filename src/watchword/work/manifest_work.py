@@ -63,7 +63,11 @@ class WorkReconciler(Struct):
         """Apply, record, let go of what is not wanted any more, and report in one request."""
         work = self.hub.cache.get(MANIFEST_WORKS, key)
         if work is None or is_deleting(work) or is_work_complete(work):
-            self._forget(key)
+            self.watches.forget(self.trigger_source, key)
+            self.reporter.throttle.forget(key)
+            self._failures.pop(key, None)
+            for target in self._known.pop(key, frozenset()):
+                self.applier.forget(target)
             if work is None or not is_deleting(work):
                 return Done()
             return await WorkFinalizer(self.hub, self.applied_work_store, self.remover).finalize(work)
@@ -135,13 +139,6 @@ class WorkReconciler(Struct):
         asked = [step.target for step in plan.steps if step.config.feedback or step.config.rules]
         blind = any(not self.watches.has_synced(target) for target in asked)
         return (self.reporter.throttle.interval if blind else self.recheck) * self.random.uniform(1.0, 1.5)
-
-    def _forget(self, key: ObjectKey) -> None:
-        self.watches.forget(self.trigger_source, key)
-        self.reporter.throttle.forget(key)
-        self._failures.pop(key, None)
-        for target in self._known.pop(key, frozenset()):
-            self.applier.forget(target)
 
 
 class WorkFinalizer(Struct, frozen=True):

@@ -160,7 +160,9 @@ def resolve_manifest(meta: ManifestMeta, manifest: Object, resource: Resource) -
         return RejectedManifest(meta, f"a {resource.kind} lives in a namespace, and the manifest names none")
     target = ObjectRef(resource, ObjectKey(meta.namespace, meta.name))
     wanted = choose_desired_object(manifest, target)
-    return ResolvedManifest(meta, target, wanted, manifest_digest(wanted))
+    return ResolvedManifest(
+        meta, target, wanted, hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    )
 
 
 def choose_desired_object(manifest: Mapping[str, Any], target: ObjectRef) -> Object:
@@ -187,10 +189,6 @@ def _with_encoded_data(secret: Object) -> Object:
     encoded = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
     rest = {name: value for name, value in secret.items() if name != "stringData"}
     return {**rest, "data": {**(rest.get("data") or {}), **encoded}}
-
-
-def manifest_digest(value: Any) -> str:
-    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def reject_duplicates(

@@ -201,9 +201,6 @@ class ObjectWatches(Struct):
                     watch.ready.set()
                     for key in changed:
                         self._notify(ObjectRef(resource, key))
-        self._mark_refused(watch_key, watch)
-
-    def _mark_refused(self, watch_key: WatchKey, watch: _Watch) -> None:
         self._refused[watch_key] = asyncio.get_running_loop().time() + RETRY_SECONDS
         if self._watches.get(watch_key) is watch:
             del self._watches[watch_key]

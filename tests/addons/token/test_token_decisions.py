@@ -22,10 +22,9 @@ from watchword.addons.token.agent import (
 )
 from watchword.api.credential_report import CredentialValidity, parse_validity
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.driver import CredentialSubject, SecretData, WantedCredential
 from watchword.credentials.evidence import TokenEvidence
-from watchword.credentials.lifecycle import RENEWAL_WINDOW, choose_renewal_time
+from watchword.credentials.lifecycle import RENEWAL_WINDOW, BoundToken, choose_renewal_time, read_bound_token
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 USER = "system:serviceaccount:c1:c1-a-agent"

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from watchword.api.meta import Object
-from watchword.apiserver.authn.bootstrap_tokens import decide_bootstrap_user
-from watchword.apiserver.model import User
+from watchword.apiserver.access.bootstrap_tokens import decide_bootstrap_user
+from watchword.apiserver.serving.model import User
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 GOOD = {

@@ -8,14 +8,14 @@ import pytest
 
 from watchword.api.http import Peer
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.authn.chain import (
+from watchword.apiserver.access.chain import (
     CertificateAuthenticator,
     RequestAuthenticator,
     StaticToken,
     StaticTokenAuthenticator,
     TokenChain,
 )
-from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, User
+from watchword.apiserver.serving.model import ApiError, HandlerRequest, RequestInfo, User
 from watchword.pki.authority import Authority, CertificateTemplate, choose_validity
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import SERVING_USAGES, CertificateSubject

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from watchword.apiserver.authn.impersonation import impersonate
-from watchword.apiserver.authz.model import AuthorizationDecision
-from watchword.apiserver.model import ApiError, RequestInfo, User
+from watchword.apiserver.access.impersonation import impersonate
+from watchword.apiserver.access.rbac import AuthorizationDecision
+from watchword.apiserver.serving.model import ApiError, RequestInfo, User
 
 CALLER = User("alice", groups=("system:authenticated",))
 

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from watchword.api.meta import Object
-from watchword.apiserver.authn.chain import WebhookTokenAuthenticator, decide_review_result
-from watchword.apiserver.authn.model import AuthenticatedIdentity, CredentialRefused
-from watchword.apiserver.model import User
+from watchword.apiserver.access.chain import (
+    AuthenticatedIdentity,
+    CredentialRefused,
+    WebhookTokenAuthenticator,
+    decide_review_result,
+)
+from watchword.apiserver.serving.model import User
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BOB: dict[str, Any] = {"authenticated": True, "user": {"username": "bob", "uid": "1", "groups": ["dev"]}}

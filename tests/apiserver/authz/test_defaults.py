@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from watchword.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
-from watchword.apiserver.bootstrap_policy import default_objects
+from watchword.apiserver.access.bootstrap_policy import default_objects
+from watchword.apiserver.access.rbac import RbacAuthorizer, RbacIndex
 from watchword.apiserver.kinds.catalog import BUILTINS
-from watchword.apiserver.model import RequestInfo, User
+from watchword.apiserver.serving.model import RequestInfo, User
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "approve")
 SELF = {

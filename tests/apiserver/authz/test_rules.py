@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.apiserver.authz.rules import Rule, compacted, uncovered
-from watchword.apiserver.requestinfo import read_request_info
+from watchword.apiserver.access.rules import Rule, compacted, uncovered
+from watchword.apiserver.serving.requestinfo import read_request_info
 
 PODS = Rule(("get", "list"), ("",), ("pods",))
 NAMED = Rule(("get",), ("",), ("configmaps",), ("cluster-info",))

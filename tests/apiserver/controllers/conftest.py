@@ -12,14 +12,14 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, NAMESPACES
-from watchword.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
-from watchword.apiserver.bootstrap_policy import ensure_bootstrap_policy
+from watchword.apiserver.access.bootstrap_policy import ensure_bootstrap_policy
+from watchword.apiserver.access.rbac import RbacAuthorizer, RbacIndex
+from watchword.apiserver.access.tokens import TokenIssuer
 from watchword.apiserver.controllers.catalog import BuiltInControllers, ControllerContext
 from watchword.apiserver.kinds.catalog import BUILTINS
-from watchword.apiserver.registry.object_storage import KindTable
-from watchword.apiserver.registry.registry import ObjectRegistry
+from watchword.apiserver.serving.object_storage import KindTable
+from watchword.apiserver.serving.registry import ObjectRegistry
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.tokens import TokenIssuer
 from watchword.pki.authority import Authority
 from watchword.pki.jwt import TokenSigner
 from watchword.pki.keys import PrivateKey

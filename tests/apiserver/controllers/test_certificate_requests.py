@@ -11,8 +11,8 @@ import pytest
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
-from watchword.apiserver.model import User
-from watchword.apiserver.registry.pipeline import WriteRequest
+from watchword.apiserver.serving.model import User
+from watchword.apiserver.serving.pipeline import WriteRequest
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey

@@ -8,7 +8,7 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
-from watchword.apiserver.bootstrap_policy import default_cluster_roles, ensure_bootstrap_policy, restore_defaults
+from watchword.apiserver.access.bootstrap_policy import default_cluster_roles, ensure_bootstrap_policy, restore_defaults
 from watchword.apiserver.controllers.cluster_role_aggregation import union_of
 
 pytestmark = pytest.mark.timeout(20)

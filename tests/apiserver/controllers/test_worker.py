@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from watchword.apiserver.controllers.worker import Worker
-from watchword.apiserver.model import ApiError
+from watchword.apiserver.serving.model import ApiError
 
 pytestmark = pytest.mark.timeout(20)
 

@@ -79,10 +79,10 @@ async def test_status_has_an_endpoint_of_its_own(foos: SecuredApi) -> None:
 
 
 async def test_a_bad_definition_is_refused(secured_api: SecuredApi) -> None:
-    code, refused = await secured_api.call("POST", CRDS, with_field({"type": "array"}))
+    code, refused = await secured_api.call("POST", CRDS, with_field({"type": "list"}))
 
     assert code == 422
-    assert refused["details"]["causes"][0]["field"] == "spec.validation.openAPIV3Schema.properties[a].items"
+    assert refused["details"]["causes"][0]["field"] == "spec.validation.openAPIV3Schema.properties[a].type"
 
 
 async def test_a_new_version_is_served_and_the_old_one_stays(foos: SecuredApi) -> None:

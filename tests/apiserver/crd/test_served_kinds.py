@@ -12,7 +12,7 @@ from watchword.api.meta import Object
 from watchword.apiserver.crd.definition import decide_names, decide_status
 from watchword.apiserver.crd.served_kinds import kinds_of
 from watchword.apiserver.crd.strategy import default_definition
-from watchword.apiserver.schema.prune import prune
+from watchword.apiserver.kinds.schema import prune
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 

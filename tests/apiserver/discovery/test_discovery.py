@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
 from watchword.api.resources import CORE_EVENTS, SECRETS
-from watchword.apiserver.discovery.documents import (
+from watchword.apiserver.documents.discovery import (
     AGGREGATED,
     DiscoveryHandler,
     accepts_aggregated,
@@ -22,8 +22,8 @@ from watchword.apiserver.discovery.documents import (
     version_info,
 )
 from watchword.apiserver.kinds.catalog import BUILTINS
-from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
-from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.kinds.schema import Schema
+from watchword.apiserver.serving.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
 
 WIDGET = ResourceKind(
     Resource("example.com", "v1beta1", "widgets", "Widget"),

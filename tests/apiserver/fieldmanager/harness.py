@@ -7,10 +7,10 @@ from typing import Any
 
 from watchword.api.json import copy_json
 from watchword.api.meta import Object
-from watchword.apiserver.fieldmanager.apply import apply
-from watchword.apiserver.fieldmanager.update import track_update
-from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.kinds.from_openapi import from_openapi
+from watchword.apiserver.kinds.schema import Schema
+from watchword.apiserver.serving.apply import apply
+from watchword.apiserver.serving.managed_fields import track_update
 
 TEXT = {"type": "string"}
 OPENAPI = {

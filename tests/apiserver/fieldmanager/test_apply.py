@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.apiserver.fieldmanager.harness import SCHEMA, FieldManagerHarness, a_thing
 
 from watchword.api.json import copy_json
-from watchword.apiserver.fieldmanager.apply import LAST_APPLIED, ApplyConflict, apply
-from watchword.apiserver.model import ApiError
+from watchword.apiserver.serving.apply import LAST_APPLIED, ApplyConflict, apply
+from watchword.apiserver.serving.model import ApiError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

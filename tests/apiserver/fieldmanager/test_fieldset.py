@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.apiserver.fieldmanager.fieldset import (
+from watchword.apiserver.serving.fieldset import (
     FieldSet,
     difference,
     intersection,

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.apiserver.fieldmanager.harness import SCHEMA, FieldManagerHarness, a_thing
 
-from watchword.apiserver.fieldmanager.update import track_update
-from watchword.apiserver.model import ApiError
+from watchword.apiserver.serving.managed_fields import track_update
+from watchword.apiserver.serving.model import ApiError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.apiserver.kinds.catalog import BUILTINS
-from watchword.apiserver.model import FieldError, Operation, ResourceKind, User
+from watchword.apiserver.serving.model import FieldError, Operation, ResourceKind, User
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from watchword.apiserver.kinds.schemas import Field, Message, messages, read_tables, schemas
+from watchword.apiserver.kinds.messages import Field, Message, messages, read_tables, schemas
 from watchword.testing.kube_apiserver_backend import KUBERNETES_VERSION
 
 _LIBRARIES = KUBERNETES_VERSION.replace("v1.", "v0.")  # the modules of a release; others may lie beside them

@@ -51,22 +51,6 @@ def test_an_event_of_either_group_is_the_same_stored_object(kind_harness: Any) -
             id="another namespace",
         ),
         pytest.param("Event", {"involvedObject": {}}, [], id="a cluster-scoped object in default"),
-        pytest.param(
-            "Event",
-            {"eventTime": "2024-01-01T00:00:00.000000Z", "reportingComponent": "a", "reason": "r"},
-            ["reportingInstance: Required value", "action: Required value"],
-            id="a new-style event says who and what",
-        ),
-        pytest.param(
-            "Event.events.k8s.io",
-            {"regarding": {}, "deprecatedCount": 2},
-            [
-                "eventTime: Required value",
-                'type: Invalid value: "": has invalid value: ',
-                'count: Invalid value: "": needs to be unset',
-            ],
-            id="the newer group asks for more",
-        ),
     ],
 )
 def test_events(kind_harness: Any, kind: str, event: Object, complaints: list[str]) -> None:
@@ -86,11 +70,6 @@ def test_events(kind_harness: Any, kind: str, event: Object, complaints: list[st
                 "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0",
             ],
             id="numbers out of range",
-        ),
-        pytest.param(
-            {"preferredHolder": "you"},
-            ["spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"],
-            id="a wish without a strategy",
         ),
     ],
 )

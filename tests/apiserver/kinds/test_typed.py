@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.meta import Object
-from watchword.apiserver.kinds.schemas import messages
+from watchword.apiserver.kinds.messages import messages
 from watchword.apiserver.kinds.typed import TypeMismatch, typed
-from watchword.apiserver.model import ApiError
+from watchword.apiserver.serving.model import ApiError
 
 CORE = "io.k8s.api.core.v1."
 APPS = "io.k8s.api.apps.v1."
@@ -48,7 +48,7 @@ APPS = "io.k8s.api.apps.v1."
             "",
             "Secret",
             {"metadata": {"creationTimestamp": "x"}},
-            'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"',
+            'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse it',
             id="not a time",
         ),
         pytest.param(
@@ -78,7 +78,7 @@ APPS = "io.k8s.api.apps.v1."
             "coordination.k8s.io",
             "Lease",
             {"spec": {"renewTime": "2020-01-01T00:00:00Z"}},
-            'parsing time "2020-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"',
+            'parsing time "2020-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse it',
             id="seconds where microseconds are due",
         ),
         pytest.param(
@@ -123,8 +123,14 @@ def test_wrong_type_is_refused_with_the_message_of_kube_apiserver(
         ),
         pytest.param(
             f"{CORE}Probe",
-            {"httpGet": {"port": "http"}, "periodSeconds": 0},
-            {"httpGet": {"port": "http"}},
+            {"httpGet": {"port": "http"}, "periodSeconds": 0, "timeoutSeconds": 7},
+            {
+                "httpGet": {"path": "/", "port": "http", "scheme": "HTTP"},
+                "timeoutSeconds": 7,
+                "periodSeconds": 10,
+                "successThreshold": 1,
+                "failureThreshold": 3,
+            },
             id="inlined fields stand beside their own",
         ),
         pytest.param(

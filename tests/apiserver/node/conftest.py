@@ -14,14 +14,14 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import NAMESPACES, NODES, PODS
-from watchword.apiserver.access_config import AccessConfig, AccessControl, access_control_factory
+from watchword.apiserver.access.config import AccessConfig, AccessControl, access_control_factory
+from watchword.apiserver.access.pki_directory import ephemeral_access_config
+from watchword.apiserver.access.tokens import TokenIssuer
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.model import Registry
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
 from watchword.apiserver.node.node import NodeContext, ProcessNode
-from watchword.apiserver.pki_directory import ephemeral_access_config
+from watchword.apiserver.serving.model import Registry
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.tokens import TokenIssuer
 from watchword.local.workloads import WORKLOADS
 from watchword.pki.jwt import TokenSigner
 from watchword.testing.virtual_time import VirtualClock

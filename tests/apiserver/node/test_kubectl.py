@@ -12,10 +12,10 @@ import orjson
 import pytest
 from tests.apiserver.node.conftest import TaskRunner, a_template
 
+from watchword.apiserver.access.tokens import TokenIssuer
 from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.node.model import NodeSettings
 from watchword.apiserver.node.node import NodeContext, ProcessNode
-from watchword.apiserver.tokens import TokenIssuer
 from watchword.local.workloads import WORKLOADS
 from watchword.pki.jwt import TokenSigner
 

@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from watchword.api.meta import Object, Resource
+from watchword.apiserver.documents.openapi import OpenApiHandler, component_of, document, document_v2
 from watchword.apiserver.kinds.catalog import BUILTINS
-from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
-from watchword.apiserver.openapi.documents import OpenApiHandler, component_of, document, document_v2
-from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.kinds.schema import Schema
+from watchword.apiserver.serving.model import ApiError, HandlerRequest, RequestInfo, ResourceKind
 
 WIDGET = ResourceKind(
     Resource("example.com", "v1", "widgets", "Widget"),
@@ -84,18 +84,6 @@ def test_every_patch_says_its_kind_and_takes_field_validation(group: str) -> Non
         gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
         assert patch["x-kubernetes-group-version-kind"] == gvk
         assert "fieldValidation" in {parameter["name"] for parameter in patch["parameters"]}
-
-
-def test_only_built_in_kinds_take_a_strategic_merge_patch() -> None:
-    def accepted(kind: ResourceKind) -> set[str]:
-        item = next(path for name, path in document([kind])["paths"].items() if name.endswith("/{name}"))
-        return set(item["patch"]["requestBody"]["content"])
-
-    strategic = "application/strategic-merge-patch+json"
-
-    assert strategic in accepted(BUILTINS[0])
-    assert strategic not in accepted(WIDGET)
-    assert "application/apply-patch+yaml" in accepted(WIDGET)
 
 
 def test_components_say_how_lists_are_merged() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.apiserver.model import ApiError
-from watchword.apiserver.patching.json_patch import MAX_OPERATIONS, apply_json_patch, unknown_operation_fields
+from watchword.apiserver.serving.model import ApiError
+from watchword.apiserver.serving.patch import MAX_OPERATIONS, apply_json_patch, unknown_operation_fields
 
 
 def op(name: str, path: str, **fields: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.json import copy_json
-from watchword.apiserver.model import ApiError
-from watchword.apiserver.patching.json_patch import apply_merge_patch
+from watchword.apiserver.serving.model import ApiError
+from watchword.apiserver.serving.patch import apply_merge_patch
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.json import copy_json
-from watchword.apiserver.model import ApiError
-from watchword.apiserver.patching.strategic import apply_strategic_patch
-from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.kinds.schema import Schema
+from watchword.apiserver.serving.model import ApiError
+from watchword.apiserver.serving.strategic_patch import apply_strategic_patch
 
 TEXT = Schema("string")
 ENV = Schema(

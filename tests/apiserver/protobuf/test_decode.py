@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from watchword.api.meta import Object
 from watchword.apiserver.kinds.build import message_of
-from watchword.apiserver.model import ApiError
-from watchword.apiserver.protobuf import MAGIC, decode
+from watchword.apiserver.serving.model import ApiError
+from watchword.apiserver.serving.protobuf import MAGIC, decode
 from watchword.testing.kube_apiserver_backend import KUBERNETES_VERSION
 
 

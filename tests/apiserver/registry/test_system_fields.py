@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchword.apiserver.registry.system_fields import make_uuid
+from watchword.apiserver.serving.write import make_uuid
 
 
 @given(st.binary(min_size=16, max_size=16))

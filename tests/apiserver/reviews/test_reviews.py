@@ -77,14 +77,6 @@ async def test_superusers_are_allowed_without_a_reason(secured_api: Any) -> None
     assert await _decision(secured_api, groups=["system:masters"], resourceAttributes=GET_PODS) == {"allowed": True}
 
 
-async def test_unreadable_selector_is_skipped_and_reported(secured_api: Any) -> None:
-    selector = {"requirements": [{"key": "a", "operator": "Like", "values": ["b"]}]}
-
-    status = await _decision(secured_api, user="bob", resourceAttributes={**GET_PODS, "labelSelector": selector})
-
-    assert status["evaluationError"] == "spec.resourceAttributes.labelSelector ignored due to parse error"
-
-
 @pytest.mark.parametrize(
     ("path", "spec", "message"),
     [
@@ -108,19 +100,6 @@ async def test_unreadable_selector_is_skipped_and_reported(secured_api: Any) -> 
             {"user": "bob", "resourceAttributes": GET_PODS},
             'spec.resourceAttributes.namespace: Invalid value: "default": must match metadata.namespace',
             id="another namespace",
-        ),
-        pytest.param(
-            "subjectaccessreviews",
-            {
-                "user": "bob",
-                "resourceAttributes": {
-                    **GET_PODS,
-                    "fieldSelector": {"rawSelector": "a=b", "requirements": [{"key": "x"}]},
-                },
-            },
-            'spec.resourceAttributes.fieldSelector.rawSelector: Invalid value: "a=b": '
-            "may not specified at the same time as requirements",
-            id="a selector said twice",
         ),
     ],
 )

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.json import copy_json
-from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.model import Schema
-from watchword.apiserver.schema.prune import apply_defaults
+from watchword.apiserver.kinds.from_openapi import from_openapi
+from watchword.apiserver.kinds.schema import Schema, apply_defaults
 
 FIVE = {"type": "integer", "default": 5}
 OPTIONAL = {"type": "integer", "default": 5, "nullable": True}

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.json import copy_json
-from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.model import Schema
-from watchword.apiserver.schema.prune import prune
+from watchword.apiserver.kinds.from_openapi import from_openapi
+from watchword.apiserver.kinds.schema import Schema, prune
 
 OBJECT = {"type": "object"}
 STRING = {"type": "string"}

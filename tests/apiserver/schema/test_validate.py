@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.api.json import copy_json
-from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.validate import validate
+from watchword.apiserver.kinds.from_openapi import from_openapi
+from watchword.apiserver.kinds.schema_validation import validate
+from watchword.apiserver.serving.model import FieldError
 
 TEXT = {"type": "string"}
 X_AND_Y = {"type": "object", "properties": {"x": TEXT, "y": TEXT}}

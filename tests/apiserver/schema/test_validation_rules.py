@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from watchword.apiserver.schema.from_openapi import from_openapi
-from watchword.apiserver.schema.validate import validate
+from watchword.apiserver.kinds.from_openapi import from_openapi
+from watchword.apiserver.kinds.schema_validation import validate
 
 RANGE = {
     "type": "object",

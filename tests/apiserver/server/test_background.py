@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from watchword.api.http import Request
-from watchword.apiserver.access_config import AccessControl
+from watchword.apiserver.access.config import AccessControl
+from watchword.apiserver.access.rbac import AuthorizationDecision
 from watchword.apiserver.audit import AuditLog
-from watchword.apiserver.authz.model import AuthorizationDecision
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask, TaskStatus, choose_pause
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.model import HandlerRequest, RequestInfo, User
+from watchword.apiserver.serving.model import HandlerRequest, RequestInfo, User
 from watchword.apiserver.store.memory import MemoryStore
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.apiserver.bodies import JSON, PROTOBUF, YAML, decode, duplicate_fields
-from watchword.apiserver.model import ApiError
+from watchword.apiserver.serving.bodies import JSON, PROTOBUF, YAML, decode, duplicate_fields
+from watchword.apiserver.serving.model import ApiError
 
 BOMB = b"""
 a: &a [x, x, x, x, x, x, x, x, x]

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from watchword.api.http import Request
-from watchword.apiserver.access_config import AccessControl
-from watchword.apiserver.authz.model import AuthorizationDecision
+from watchword.apiserver.access.config import AccessControl
+from watchword.apiserver.access.rbac import AuthorizationDecision
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.model import HandlerRequest, RequestInfo, User
+from watchword.apiserver.serving.model import HandlerRequest, RequestInfo, User
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.testing.virtual_time import run_virtual
 

@@ -15,8 +15,8 @@ import orjson
 import pytest
 
 from watchword.api.http import Request
+from watchword.apiserver.access.pki_directory import ANNOUNCED, PkiDirectory, is_renewal_due
 from watchword.apiserver.instance import Instance, InstanceSettings
-from watchword.apiserver.pki_directory import ANNOUNCED, PkiDirectory, is_renewal_due
 from watchword.apiserver.store.model import StoreCorrupt, StoreLocked, StoreMissing, StoreOpenError
 from watchword.pki.certificates import parse_certificate
 

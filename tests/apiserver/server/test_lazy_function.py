@@ -43,7 +43,7 @@ def lazy_functions_in_source() -> list[tuple[str, str]]:
 def test_every_rule_that_is_imported_late_exists() -> None:
     found = [rule.resolve() for rule in lazy_functions_of_kinds()]
 
-    assert len(found) > 20
+    assert len(found) > 10
     assert all(callable(each) for each in found)
 
 
@@ -57,7 +57,8 @@ def test_every_function_that_is_imported_late_exists() -> None:
 @pytest.mark.parametrize(
     "module",
     ["aiohttp", "joserfc", "yaml", "watchword.cel.evaluate", "watchword.apiserver.node.pods",
-     "watchword.apiserver.openapi", "watchword.apiserver.kinds.pods", "watchword.apiserver.patching.strategic"],
+     "watchword.apiserver.documents.openapi", "watchword.apiserver.kinds.workloads",
+     "watchword.apiserver.serving.strategic_patch"],
 )  # fmt: skip
 def test_a_start_does_not_wait_for_what_few_processes_use(module: str) -> None:
     assert module not in modules_after("watchword.apiserver.instance")

@@ -17,8 +17,8 @@ import pytest
 from tests.http.test_malformed_requests import count_accepted
 
 from watchword.api.http import Push, Request, Response
+from watchword.apiserver.access.pki_directory import PkiDirectory
 from watchword.apiserver.listener import API_LIMITS, api_listener
-from watchword.apiserver.pki_directory import PkiDirectory
 from watchword.http.limits import ServerLimits
 from watchword.http.server import HttpServer, serving_context
 from watchword.pki.certificates import parse_certificate

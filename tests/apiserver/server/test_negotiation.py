@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.apiserver.model import ApiError, HandlerRequest, RequestInfo
-from watchword.apiserver.negotiation import Media, choose_media, warning_headers
+from watchword.apiserver.serving.model import ApiError, HandlerRequest, RequestInfo
+from watchword.apiserver.serving.negotiation import Media, choose_media, warning_headers
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

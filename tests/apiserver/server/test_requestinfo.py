@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from watchword.apiserver.model import RequestInfo
-from watchword.apiserver.requestinfo import read_request_info
+from watchword.apiserver.serving.model import RequestInfo
+from watchword.apiserver.serving.requestinfo import read_request_info
 
 
 def resource(verb: str, path: str, **fields: str) -> RequestInfo:

@@ -10,14 +10,14 @@ import pytest
 
 from watchword.api.http import Peer, Request, Response
 from watchword.api.rate_limit import Rate
-from watchword.apiserver.access_config import AccessControl
+from watchword.apiserver.access.config import AccessControl
+from watchword.apiserver.access.rbac import AuthorizationDecision
 from watchword.apiserver.audit import audit_event
-from watchword.apiserver.authz.model import AuthorizationDecision
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.errors import unauthorized
 from watchword.apiserver.listener import RequestRateLimiter
-from watchword.apiserver.model import HandlerRequest, RequestInfo, User
-from watchword.apiserver.server import CompletedRequest
+from watchword.apiserver.serving.errors import unauthorized
+from watchword.apiserver.serving.model import HandlerRequest, RequestInfo, User
+from watchword.apiserver.serving.server import CompletedRequest
 from watchword.apiserver.store.memory import MemoryStore
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

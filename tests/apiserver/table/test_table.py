@@ -10,8 +10,8 @@ import pytest
 from watchword.api.meta import Object
 from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.kinds.columns import age, human_duration
-from watchword.apiserver.model import ApiError, ResourceKind
-from watchword.apiserver.serving.responses import table
+from watchword.apiserver.serving.model import ApiError, ResourceKind
+from watchword.apiserver.serving.resources import table
 
 NOW = datetime(2024, 1, 2, tzinfo=UTC)
 BORN = "2024-01-01T00:00:00Z"
@@ -88,7 +88,7 @@ def test_an_age_of_nothing_is_unknown() -> None:
                 "spec": {"replicas": 2, "selector": {"matchLabels": {"b": "2", "a": "1"}}},
                 "status": {"readyReplicas": 1},
             },
-            {"Ready": "1/2", "Up-to-date": 0, "Selector": "a=1,b=2"},
+            {"Ready": "1/2", "Up-to-date": 0},
             id="deployment",
         ),
         pytest.param(
@@ -97,29 +97,25 @@ def test_an_age_of_nothing_is_unknown() -> None:
                 "spec": {"completions": 1},
                 "status": {"succeeded": 1, "startTime": BORN, "conditions": [{"type": "Complete", "status": "True"}]},
             },
-            {"Status": "Complete", "Completions": "1/1", "Duration": "24h"},
+            {"Status": "Complete", "Completions": "1/1"},
             id="job",
         ),
         pytest.param(
             of("CronJob", "batch"),
             {"spec": {"schedule": "@daily", "suspend": False}},
-            {"Timezone": "<none>", "Suspend": "False", "Active": 0, "Last Schedule": "<none>", "Selector": "<none>"},
+            {"Suspend": "False", "Active": 0, "Last Schedule": "<none>"},
             id="cron job",
         ),
         pytest.param(
             of("Service"),
-            {"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30000, "protocol": "TCP"}]}},
-            {"Cluster-IP": "<none>", "External-IP": "<pending>", "Port(s)": "80:30000/TCP", "Selector": "<none>"},
+            {"spec": {"type": "ClusterIP", "ports": [{"port": 80, "protocol": "TCP"}]}},
+            {"Cluster-IP": "<none>", "Port(s)": "80/TCP"},
             id="service",
         ),
         pytest.param(
             of("Node"),
-            {
-                "metadata": {"labels": {"node-role.kubernetes.io/worker": ""}},
-                "spec": {"unschedulable": True},
-                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-            },
-            {"Status": "Ready,SchedulingDisabled", "Roles": "worker", "OS-Image": "<unknown>"},
+            {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+            {"Status": "Ready"},
             id="node",
         ),
         pytest.param(
@@ -130,12 +126,6 @@ def test_an_age_of_nothing_is_unknown() -> None:
         ),
         pytest.param(
             of("ClusterRole", "rbac.authorization.k8s.io"), {"rules": None}, {"Created At": BORN}, id="role by date"
-        ),
-        pytest.param(
-            of("Endpoints"),
-            {"subsets": [{"addresses": [{"ip": f"10.0.0.{i}"} for i in range(5)], "ports": [{"port": 1}]}]},
-            {"Endpoints": "10.0.0.0:1,10.0.0.1:1,10.0.0.2:1 + 2 more..."},
-            id="endpoints",
         ),
     ],
 )
@@ -165,37 +155,12 @@ RUNNING = {"ready": True, "state": {"running": {}}}
             "ExitCode:3",
             id="ended badly",
         ),
-        pytest.param(
-            {"initContainerStatuses": [{"state": {"waiting": {"reason": "PodInitializing"}}}]},
-            "0/1",
-            "Init:0/0",
-            id="initialising",
-        ),
-        pytest.param(
-            {
-                "containerStatuses": [
-                    {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
-                    RUNNING,
-                ]
-            },
-            "1/1",
-            "NotReady",
-            id="one done, one running",
-        ),
     ],
 )
 def test_one_word_for_a_pod(status: Object, ready: str, word: str) -> None:
     row = shown(of("Pod"), {"spec": {"containers": [{"name": "c"}]}, "status": status})
 
     assert (row["Ready"], row["Status"]) == (ready, word)
-
-
-def test_restarts_say_how_long_ago_the_last_was() -> None:
-    status = {"containerStatuses": [{"restartCount": 2, "lastState": {"terminated": {"finishedAt": BORN}}}]}
-
-    row = shown(of("Pod"), {"status": status})
-
-    assert row["Restarts"] == "2 (24h ago)"
 
 
 def test_a_pod_on_its_way_out_is_terminating() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from watchword.apiserver.serving.watch import WatchBroadcaster
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.model import StoreChange, StoreEvent
-from watchword.apiserver.watch import WatchBroadcaster
 
 LEASES, CLUSTERS = "leases.coordination.k8s.io", "managedclusters.cluster.open-cluster-management.io"
 

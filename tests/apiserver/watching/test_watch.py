@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from watchword.api.http import Response
-from watchword.apiserver import watch as watching
+from watchword.apiserver.serving import watch as watching
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 

@@ -13,12 +13,12 @@ from watchword.api.http import Request, Response
 from watchword.api.meta import Object, Resource
 from watchword.api.names import Label
 from watchword.api.time import rfc3339
-from watchword.credentials.certificates.agent import CertificateAgentDriver
-from watchword.credentials.certificates.decisions import (
+from watchword.credentials.certificates.agent import (
     ISSUANCE_TIMEOUT,
     LONGEST_RECHECK_INTERVAL,
     RECHECK_INTERVAL,
     RETRY_AFTER_REFUSAL,
+    CertificateAgentDriver,
     assess_certificate,
     certificate_spec,
     choose_current_request,

@@ -12,7 +12,7 @@ from watchword.credentials.certificates.issued_certificate import (
     load_or_create_key,
     validate_issued_certificate,
 )
-from watchword.credentials.certificates.request import CertificateSpec
+from watchword.credentials.certificates.requests import CertificateSpec
 from watchword.pki.authority import Authority, CertificateTemplate, Validity
 from watchword.pki.certificates import Certificate
 from watchword.pki.errors import KeyRefused

@@ -10,7 +10,7 @@ import pytest
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER, Annotation, Label, agent_user, cluster_group
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
-from watchword.credentials.certificates.manual_approval import (
+from watchword.credentials.certificates.name_ownership import (
     BOOTSTRAP_ACCOUNT,
     ApprovalTerms,
     ApproveRequests,
@@ -19,7 +19,7 @@ from watchword.credentials.certificates.manual_approval import (
     RefuseApproval,
     decide_approval,
 )
-from watchword.credentials.certificates.request_validation import GRPC_SERVER_USER
+from watchword.credentials.certificates.requests import GRPC_SERVER_USER
 from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from watchword.api.meta import Object
-from watchword.credentials.certificates.approval import (
+from watchword.credentials.certificates.requests import (
     APPROVED,
     is_pending,
     read_decision,

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from watchword.api.meta import Object
-from watchword.credentials.certificates.request import (
+from watchword.credentials.certificates.requests import (
     CertificateSpec,
     certificate_request_manifest,
     choose_request_name,

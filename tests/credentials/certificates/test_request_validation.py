@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from watchword.api.meta import Object
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
-from watchword.credentials.certificates.request import CertificateRequestRefused
-from watchword.credentials.certificates.request_validation import is_agent_of, read_cluster_request
+from watchword.credentials.certificates.requests import CertificateRequestRefused, is_agent_of, read_cluster_request
 from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, CertificateSubject

@@ -24,7 +24,7 @@ from watchword.cli.main import run as run_command
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.local.workloads import COMMANDS
-from watchword.operator.dashboard_manifests import DASHBOARD, DashboardBundleOptions, dashboard_bundle
+from watchword.operator.bundles import DASHBOARD, DashboardBundleOptions, dashboard_bundle
 from watchword.operator.pull_secret_manifests import (
     PULL_SECRETS,
     REGISTRY_AUTH,

@@ -19,7 +19,7 @@ from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
 from watchword.cli.main import run as command
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.connect import connect
 from watchword.registration.aws_irsa.options import READY
 from watchword.runtime.event_loop import run

@@ -16,10 +16,10 @@ from msgspec import Struct
 from tests.emulators.aws.emulator import ISSUER, AwsEmulator, EksCluster
 from tests.emulators.aws.journal import Journal
 
-from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.boto import BotoApi
 from watchword.registration.aws_irsa.documents import (
     AgentAccounts,
+    EksClusterArn,
     IamRole,
     identity_creator_role,
     managed_cluster_role,

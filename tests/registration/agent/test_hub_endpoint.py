@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 
+from watchword.credentials.credential_secret import hub_kubeconfig
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.secret_data import hub_kubeconfig
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry

@@ -15,8 +15,8 @@ from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 from watchword.api.http import Request, Response
 from watchword.api.meta import Resource
 from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.credentials.credential_secret import hub_kubeconfig
 from watchword.credentials.driver import KUBECONFIG, NewCredential, Pending, SecretData, ValidCredential
-from watchword.credentials.secret_data import hub_kubeconfig
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
@@ -26,7 +26,7 @@ from watchword.kube.watch import WatchUpdate
 from watchword.pki.authority import Authority
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor
 from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, is_new_refusal
-from watchword.registration.hub_connector import BootstrapCredential
+from watchword.registration.driver import BootstrapCredential
 from watchword.runtime.cache import Cache
 from watchword.runtime.event_loop import running
 from watchword.runtime.informer import Reduction, WatchScope

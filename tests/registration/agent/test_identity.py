@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME
+from watchword.credentials.credential_secret import AGENT_NAME, CLUSTER_NAME
 from watchword.registration.agent.options import AgentOptions, restore_identity
 from watchword.testing.builders import a_namespace, a_secret
 

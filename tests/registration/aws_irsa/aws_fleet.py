@@ -13,9 +13,9 @@ from tests.helpers.fleet import FleetHarness
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import Settings
 from watchword.processes.hub import HubOptions, run_hub
-from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.identity import ClusterIdentity
 from watchword.registration.aws_irsa.options import HUB_ARN, MANAGED_ARN, MODE, PATTERNS, READY
 from watchword.testing.builders import a_cluster

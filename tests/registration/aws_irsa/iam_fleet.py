@@ -20,7 +20,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_KUBECONFIG_SECRET
 from watchword.api.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.yaml import load
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_CLUSTER_ARN, ClusterPair
 from watchword.testing.process import ChildProcess
 

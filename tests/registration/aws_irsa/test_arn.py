@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchword.registration.aws_irsa.arn import EksClusterArn, parse_oidc_provider
+from watchword.registration.aws_irsa.documents import EksClusterArn, parse_oidc_provider
 from watchword.registration.aws_irsa.errors import InvalidName
 
 PROVIDER = "oidc.eks.us-west-2.amazonaws.com/id/EXAMPLED539D4633E53DE1B71EXAMPLE"

@@ -15,9 +15,9 @@ import pytest
 
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import run
-from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.documents import (
     AgentAccounts,
+    EksClusterArn,
     IamRole,
     identity_creator_role,
     managed_cluster_role,

@@ -6,8 +6,8 @@ import pytest
 
 from watchword.admin.join import ClusterMembership, klusterlet_manifest, validate_membership
 from watchword.api.resources import SERVICE_ACCOUNTS
-from watchword.operator.cluster_manager_manifests import hub_manifests
-from watchword.operator.klusterlet_manifests import agent_flags, agent_manifests, service_account_of
+from watchword.operator.cluster_manager import hub_manifests
+from watchword.operator.klusterlet import agent_flags, agent_manifests, service_account_of
 from watchword.processes.agent import validate_agent_options
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.aws_irsa.driver import AwsIrsaDriver

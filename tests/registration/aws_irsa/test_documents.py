@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.documents import (
     LONGEST_ROLE_NAME,
     AgentAccounts,
+    EksClusterArn,
     IamRole,
     hub_role,
     identity_creator_role,

@@ -11,19 +11,18 @@ from tests.registration.aws_irsa.aws_fleet import HUB, SETTINGS, AwsFleet, arn_o
 from tests.registration.test_join import request_with_another_key
 from tests.security.compromised_agent import taken_over
 
-from watchword.admin.accept import ClusterAcceptor
+from watchword.admin.accept import ClusterAcceptor, HubAdmin
 from watchword.admin.errors import OperationRefused
-from watchword.admin.hub_admin import HubAdmin
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGERS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates.approval import is_pending
-from watchword.credentials.certificates.manual_approval import ApprovalTerms
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.certificates.name_ownership import ApprovalTerms
+from watchword.credentials.certificates.requests import is_pending
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
-from watchword.operator.cluster_manager_manifests import CLUSTER_MANAGER
+from watchword.operator.cluster_manager import CLUSTER_MANAGER
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_ARN, MANAGED_CLUSTER_ARN
 from watchword.registration.catalog import CATALOG
 from watchword.testing.eventually import eventually, is_told

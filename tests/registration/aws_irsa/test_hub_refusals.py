@@ -11,8 +11,7 @@ from tests.registration.aws_irsa.aws_fleet import HUB, AwsFleet, arn_of, in_mode
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import CONFIG_MAPS, LEASES, MANAGED_CLUSTERS
-from watchword.registration.aws_irsa.arn import RoleTags
-from watchword.registration.aws_irsa.documents import hub_role
+from watchword.registration.aws_irsa.documents import RoleTags, hub_role
 from watchword.registration.aws_irsa.hub import DRIFT_PERIOD
 from watchword.registration.aws_irsa.identity import ClusterIdentity, record_key
 from watchword.registration.aws_irsa.options import MANAGED_ARN, OCM_MANAGED_ARN, OCM_ROLE_SUFFIX

@@ -11,6 +11,7 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.api.names import RESTRICTED_KUBECONFIGS, Annotation, ConditionType
+from watchword.credentials.credential_secret import hub_kubeconfig
 from watchword.credentials.driver import (
     KUBECONFIG,
     CredentialSubject,
@@ -19,7 +20,6 @@ from watchword.credentials.driver import (
     ValidCredential,
     WantedCredential,
 )
-from watchword.credentials.secret_data import hub_kubeconfig
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig

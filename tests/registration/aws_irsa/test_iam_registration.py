@@ -32,7 +32,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.api.yaml import load
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
 from watchword.kube.endpoint import Endpoint

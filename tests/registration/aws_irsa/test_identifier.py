@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchword.registration.aws_irsa.arn import RoleTags
+from watchword.registration.aws_irsa.documents import RoleTags
 from watchword.registration.aws_irsa.errors import InvalidName
 
 PART = st.from_regex(r"[0-9A-Za-z][0-9A-Za-z_-]{0,9}", fullmatch=True)

@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from watchword.registration.aws_irsa.arn import HUB_ARN_TAG, EksClusterArn
-from watchword.registration.aws_irsa.documents import AgentAccounts, hub_role, managed_cluster_role
+from watchword.registration.aws_irsa.documents import (
+    HUB_ARN_TAG,
+    AgentAccounts,
+    EksClusterArn,
+    hub_role,
+    managed_cluster_role,
+)
 from watchword.registration.aws_irsa.errors import ForeignRole
 from watchword.registration.aws_irsa.iam import (
     RoleChange,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.options import (
     PATTERNS,
     is_allowed_arn,

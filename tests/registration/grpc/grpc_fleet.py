@@ -17,7 +17,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT
 from watchword.api.resources import CONFIG_MAPS, MANIFEST_WORKS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
@@ -26,14 +26,13 @@ from watchword.kube.transport import Transport
 from watchword.processes.agent import CONTROLLER_FACTORIES, ControllerFactory
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.processes.hub import addon_controllers as hub_addon_controllers
+from watchword.registration.driver import ConnectorContext
 from watchword.registration.grpc.client.channel import GrpcCredential
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
 from watchword.registration.grpc.connector import GrpcConnector
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET
-from watchword.registration.grpc.options import HOSTS, USERS
+from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, HOSTS, SERVING_SECRET, USERS
 from watchword.registration.grpc.server.listener import TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
-from watchword.registration.hub_connector import ConnectorContext
 from watchword.testing.eventually import eventually
 
 ACCOUNT = ObjectKey(BOOTSTRAP_NAMESPACE, BOOTSTRAP_SERVICE_ACCOUNT)

@@ -50,7 +50,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339, rfc3339_micro
-from watchword.credentials.certificates.request import CertificateSpec, certificate_request_manifest
+from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.kube.access_reviews import review_token
 from watchword.kube.client import Client
 from watchword.kube.tokens import request_token
@@ -59,9 +59,8 @@ from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CLIENT_USAGES, AlternativeNames, CertificateSubject
 from watchword.registration.grpc.cloud_events import DataType
-from watchword.registration.grpc.manifests import SERVER_RULES
-from watchword.registration.grpc.server.limits import GrpcLimits
-from watchword.registration.grpc.server.listener import TlsFiles
+from watchword.registration.grpc.driver import SERVER_RULES
+from watchword.registration.grpc.server.listener import GrpcLimits, TlsFiles
 from watchword.registration.grpc.server.process import GrpcServerOptions, run_grpc_server
 from watchword.registration.hub import cluster_rbac
 from watchword.runtime.metrics import Metrics

@@ -23,7 +23,7 @@ from watchword.api.resources import (
     MANIFEST_WORKS,
     SECRETS,
 )
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.kube.transport import Transport
 from watchword.registration.catalog import CATALOG
 from watchword.registration.grpc.config import bootstrap_config, parse_config, read_token

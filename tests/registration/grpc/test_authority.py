@@ -18,6 +18,7 @@ from watchword.pki.certificates import Certificate, parse_certificate, split_bun
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames
 from watchword.processes.hub import HubOptions
+from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, HOSTS, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
 from watchword.registration.grpc.hub import (
     PROPAGATION,
     SignerAuthorities,
@@ -25,8 +26,6 @@ from watchword.registration.grpc.hub import (
     decide_bundle,
     is_serving_certificate_good,
 )
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
-from watchword.registration.grpc.options import HOSTS
 from watchword.testing.builders import a_namespace, a_secret
 from watchword.testing.eventually import eventually, is_told
 
@@ -103,10 +102,28 @@ def test_serving_certificate_is_replaced_when_it_does_not_serve(
 ) -> None:
     authority, trusted = an_authority(), an_authority()
     signer = authority if foreign else trusted
-    held = signer.issue_serving(PrivateKey.generate().public, names, now=NOW, lifetime=timedelta(days=30))
+    key = PrivateKey.generate()
+    held = signer.issue_serving(key.public, names, now=NOW, lifetime=timedelta(days=30))
 
+    data = {"tls.crt": held.pem, "tls.key": key.pem.reveal()}
     now = NOW + timedelta(days=days)
-    assert is_serving_certificate_good(held.pem, NAMES, [trusted.certificate], now=now) is good
+    assert is_serving_certificate_good(data, NAMES, [trusted.certificate], now=now) is good
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param(b"scribble", id="damaged"),
+        pytest.param(PrivateKey.generate().pem.reveal(), id="of another certificate"),
+        pytest.param(b"", id="missing"),
+    ],
+)
+def test_serving_certificate_without_its_key_is_replaced(stored: bytes) -> None:
+    authority = an_authority()
+    held = authority.issue_serving(PrivateKey.generate().public, NAMES, now=NOW, lifetime=timedelta(days=30))
+
+    data = {"tls.crt": held.pem, "tls.key": stored}
+    assert not is_serving_certificate_good(data, NAMES, [authority.certificate], now=NOW)
 
 
 def start_hub(fleet: FleetHarness) -> None:

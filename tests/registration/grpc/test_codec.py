@@ -12,6 +12,7 @@ from tests.registration.grpc.published_protocol import PublishedProtocol
 
 from watchword.kube.errors import ApiStatusError, Conflict, Invalid, error_from_status
 from watchword.registration.grpc.cloud_events import (
+    FILE_DESCRIPTOR,
     HEARTBEAT,
     Action,
     Attribute,
@@ -27,7 +28,6 @@ from watchword.registration.grpc.cloud_events import (
     encode_event,
     encode_publish_request,
     encode_subscription,
-    file_descriptor,
     parse_data_type,
 )
 from watchword.registration.grpc.errors import (
@@ -62,7 +62,8 @@ def an_event(**changes: object) -> CloudEvent:
 def test_messages_are_those_of_the_published_protocol(protocol: PublishedProtocol) -> None:
     compiled = descriptor_pb2.FileDescriptorProto.FromString(protocol.messages.DESCRIPTOR.serialized_pb)
 
-    ours = {message.name: _without_json_names(message) for message in file_descriptor().message_type}
+    described = descriptor_pb2.FileDescriptorProto.FromString(FILE_DESCRIPTOR)
+    ours = {message.name: _without_json_names(message) for message in described.message_type}
 
     assert ours == {message.name: _without_json_names(message) for message in compiled.message_type}
 

@@ -19,7 +19,7 @@ from watchword.registration.grpc.config import (
     parse_config,
     read_token,
 )
-from watchword.registration.grpc.options import bootstrap_data
+from watchword.registration.grpc.driver import bootstrap_data
 
 CA = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 FROM_CLUSTERADM = f"""

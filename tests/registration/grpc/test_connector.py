@@ -15,9 +15,9 @@ from watchword.api.sensitive import Sensitive
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.registration.driver import ConnectorContext, OwnEndpoint, ReplaceableBootstrap
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config, hub_config, parse_config
 from watchword.registration.grpc.connector import GrpcConnector
-from watchword.registration.hub_connector import ConnectorContext, OwnEndpoint, ReplaceableBootstrap
 
 pytestmark = pytest.mark.real_time
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.registration.grpc.client.object_events import ObjectCodec, ObjectEvent, WorkCodec
-from watchword.registration.grpc.client.object_store import REMEMBERED_DELETIONS, ObjectStore
+from watchword.registration.grpc.client.object_store import ObjectStore, StoredObject
+from watchword.registration.grpc.client.transport import Selection, watch_changes
 from watchword.registration.grpc.cloud_events import DataType
 
 FIRST = 1000
@@ -29,8 +31,18 @@ def store() -> ObjectStore:
     return ObjectStore(ObjectCodec(DataType.MANAGED_CLUSTER), first_revision=FIRST)
 
 
-def types_since(store: ObjectStore, revision: int) -> list[str]:
-    return [change.type for change in store.changes_since(revision) or ()]
+class Watch:
+    """What one watch of all objects of a store has sent."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._sent: dict[str, StoredObject] = {}
+        self._position = -1
+
+    def changes(self, selects: Selection = lambda _: True) -> list[tuple[str, int]]:
+        lines = [orjson.loads(line) for line in watch_changes(self._store, selects, self._sent, since=self._position)]
+        self._position = self._store.revision
+        return [(line["type"], int(line["object"]["metadata"]["resourceVersion"])) for line in lines]
 
 
 def test_revision_grows_although_versions_of_the_hub_arrive_out_of_order(store: ObjectStore) -> None:
@@ -42,51 +54,44 @@ def test_revision_grows_although_versions_of_the_hub_arrive_out_of_order(store: 
     assert (found.version, found.object["metadata"]["resourceVersion"]) == ("5", str(FIRST + 2))
 
 
-def test_watch_that_continues_gets_the_latest_of_each_object(store: ObjectStore) -> None:
+def test_watch_gets_the_latest_of_each_object(store: ObjectStore) -> None:
+    watch = Watch(store)
     store.receive(received("1", spec={"a": 1}))
-    seen = store.revision
     store.receive(received("2", spec={"a": 2}))
+    first = watch.changes()
     store.receive(received("3", spec={"a": 3}))
+    store.receive(received("4", spec={"a": 4}))
 
-    assert types_since(store, FIRST) == ["ADDED"]
-    assert types_since(store, seen) == ["MODIFIED"]
-    assert types_since(store, store.revision) == []
+    assert (first, watch.changes(), watch.changes()) == ([("ADDED", FIRST + 2)], [("MODIFIED", FIRST + 4)], [])
 
 
 def test_deletion_is_a_change_with_a_revision_of_its_own(store: ObjectStore) -> None:
+    watch = Watch(store)
     store.receive(received("1"))
-    seen = store.revision
+    watch.changes()
     store.receive(ObjectEvent(uid="u1", is_gone=True))
 
-    changes = store.changes_since(seen)
-    assert changes is not None
-    assert [(change.type, change.revision) for change in changes] == [("DELETED", seen + 1)]
+    assert watch.changes() == [("DELETED", FIRST + 2)]
     assert store.find(KEY) is None
 
 
 def test_object_that_is_replaced_under_its_name_is_deleted_first(store: ObjectStore) -> None:
+    watch = Watch(store)
     store.receive(received("1"))
-    seen = store.revision
+    watch.changes()
     store.receive(received("2", uid="u2"))
 
-    assert types_since(store, seen) == ["DELETED", "ADDED"]
+    assert [type_ for type_, _ in watch.changes()] == ["DELETED", "ADDED"]
     assert store.versions == {"u2": "2"}
 
 
-@pytest.mark.parametrize("revision", [FIRST - 1, FIRST + 100])
-def test_revision_of_another_connection_is_unknown(store: ObjectStore, revision: int) -> None:
-    store.receive(received("1"))
+def test_object_that_a_watch_selects_no_longer_is_deleted_from_it(store: ObjectStore) -> None:
+    watch = Watch(store)
+    store.receive(received("1", spec={"a": 1}))
+    watch.changes()
+    store.receive(received("2", spec={"a": 2}))
 
-    assert store.changes_since(revision) is None
-
-
-def test_watch_that_missed_forgotten_deletions_has_to_list_again(store: ObjectStore) -> None:
-    for number in range(REMEMBERED_DELETIONS + 1):
-        store.receive(received("1", uid=f"u{number}"))
-        store.receive(ObjectEvent(uid=f"u{number}", is_gone=True))
-
-    assert store.changes_since(FIRST) is None
-    assert store.changes_since(store.revision) == []
+    assert watch.changes(lambda obj: obj["spec"]["a"] == 1) == [("DELETED", FIRST + 2)]
 
 
 def test_result_of_our_own_write_is_no_second_change(store: ObjectStore) -> None:

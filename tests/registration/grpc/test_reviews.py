@@ -15,8 +15,9 @@ from watchword.kube.client import Client
 from watchword.kube.errors import MalformedResponse
 from watchword.kube.transport import Transport
 from watchword.registration.grpc.cloud_events import Action, DataType, EventType, SubResource
+from watchword.registration.grpc.errors import RequestRefused
 from watchword.registration.grpc.server.authorization import Authorizer, Caller, choose_access
-from watchword.registration.grpc.server.limits import RequestRefused, grpc_error
+from watchword.registration.grpc.server.process import grpc_error
 from watchword.runtime.cache import Cache
 from watchword.testing.plane import Plane
 

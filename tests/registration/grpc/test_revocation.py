@@ -15,10 +15,9 @@ from watchword.api.names import agent_user
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.kube.access_reviews import UserIdentity
 from watchword.registration.grpc.cloud_events import DataType
+from watchword.registration.grpc.errors import RequestRefused
 from watchword.registration.grpc.server.authorization import Authorizer, Caller
-from watchword.registration.grpc.server.event_streams import EventStream, EventStreams
-from watchword.registration.grpc.server.hub_objects import HubObjects
-from watchword.registration.grpc.server.limits import RequestRefused
+from watchword.registration.grpc.server.hub_objects import EventStream, EventStreams, HubObjects
 from watchword.runtime.cache import Cache
 from watchword.testing.builders import a_cluster
 

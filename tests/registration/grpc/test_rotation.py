@@ -11,12 +11,12 @@ from tests.registration.grpc.grpc_fleet import GrpcFleet
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import GRPC_SIGNER, Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.secret_data import decode_data, encode_data
+from watchword.credentials.credential_secret import decode_data, encode_data
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate, verify_chain
 from watchword.pki.subjects import Usage
 from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config, parse_config, read_token
-from watchword.registration.grpc.manifests import SERVING_SECRET, SIGNER_SECRET
+from watchword.registration.grpc.driver import SERVING_SECRET, SIGNER_SECRET
 from watchword.testing.eventually import eventually
 
 pytestmark = pytest.mark.real_time

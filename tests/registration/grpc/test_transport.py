@@ -15,6 +15,7 @@ import pytest_asyncio
 from tests.registration.grpc.published_protocol import PublishedProtocol
 from tests.registration.grpc.scripted_server import ScriptedServer, run_scripted_server
 
+from watchword.api.http import Request
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -41,6 +42,7 @@ from watchword.kube.request_sender import NO_RETRY
 from watchword.kube.tokens import request_token
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, list_and_watch
 from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
+from watchword.registration.grpc.client.object_events import resync_request
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.cloud_events import DataType
@@ -183,6 +185,14 @@ async def test_watch_reports_the_present_state_and_then_every_change(server: Scr
     assert (second.type, third.type) == ("MODIFIED", "DELETED")
 
 
+async def test_watch_that_missed_changes_has_to_list_again(server: ScriptedServer, client: Client) -> None:
+    server.objects[CLUSTER] = [cluster_event(server, "resync_response", "9")]
+    query = (("watch", "true"), ("resourceVersion", "5"))
+
+    async with client.transport.stream(Request("GET", MANAGED_CLUSTERS.path(), query=query)) as response:
+        assert response.status == 410
+
+
 async def test_watch_of_other_labels_reports_nothing(server: ScriptedServer, client: Client) -> None:
     server.objects[CLUSTER] = [cluster_event(server, "resync_response", "9")]
 
@@ -199,11 +209,12 @@ async def test_stream_that_ends_is_opened_again_with_a_resync_of_newer_versions(
         await anext(updates)
         server.objects[CLUSTER] = [cluster_event(server, "resync_response", "2", spec={"a": 1})]
         server.end(CLUSTER)
-        change = await anext(updates)
+        listed = await anext(updates)
 
-    assert isinstance(change, ObjectChange)
+    assert isinstance(listed, Snapshot)
+    assert [orjson.loads(raw)["spec"] for raw in listed.items] == [{"a": 1}]
     requests = [orjson.loads(event.binary_data) for event in server.published]
-    assert requests[-1] == {"resourceVersions": [{"resourceID": "u1", "resourceVersion": 1}]}
+    assert requests[1] == {"resourceVersions": [{"resourceID": "u1", "resourceVersion": 1}]}
 
 
 async def test_silence_after_a_heartbeat_is_a_lost_connection(server: ScriptedServer) -> None:
@@ -310,3 +321,39 @@ async def test_request_under_way_ends_although_the_transport_is_closed(server: S
     assert (await under_way)["metadata"]["name"] == "edge"
     with pytest.raises(Unreachable, match="is closed"):
         await client.get(MANAGED_CLUSTERS, KEY)
+
+
+async def test_request_that_is_cancelled_while_its_connection_is_lost_is_cancelled(server: ScriptedServer) -> None:
+    channel = EventChannel(server.endpoint, GrpcCredential(token=Sensitive("token")), cluster="edge")
+    publishing = asyncio.create_task(channel.publish(resync_request(DataType.LEASE, {}, "edge")))
+
+    def stop(_: object) -> None:
+        publishing.cancel()
+        channel.close()
+
+    server.on_publish = stop
+    await asyncio.wait({publishing})
+
+    assert publishing.cancelled()
+
+
+async def test_created_object_is_the_hubs_when_its_watch_began_meanwhile(server: ScriptedServer) -> None:
+    client = connect(server)
+    request = {**CERTIFICATE_SIGNING_REQUESTS.manifest(ObjectKey.cluster("edge-1")), "spec": {}}
+    watching: list[asyncio.Task[object]] = []
+
+    def answer(event: object) -> None:
+        if not watching:
+            sent = {**request, "metadata": {"name": "edge-1", "uid": "u9", "resourceVersion": "7"}}
+            type_ = f"{DataType.CERTIFICATE_REQUEST.value}.spec"
+            server.objects[DataType.CERTIFICATE_REQUEST.value] = [
+                server.event(f"{type_}.resync_response", sent, resourceid="u9", resourceversion="7")
+            ]
+            watching.append(asyncio.create_task(anext(list_and_watch(client, CERTIFICATE_SIGNING_REQUESTS))))
+
+    server.on_publish = answer
+    created = await client.create(CERTIFICATE_SIGNING_REQUESTS, request)
+
+    assert created["metadata"]["uid"] == "u9"
+    await asyncio.gather(*watching)
+    await client.close()

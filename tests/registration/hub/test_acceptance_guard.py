@@ -11,7 +11,7 @@ import pytest
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
 from watchword.kube.client import Client
-from watchword.registration.hub.acceptance_policy import (
+from watchword.registration.hub.installation import (
     UNENFORCED_TTL,
     AcceptanceGuard,
     is_installed,

@@ -13,11 +13,11 @@ from watchword.api.names import Annotation, service_account_user
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.kube.client import Client
-from watchword.operator.cluster_manager_manifests import CLEANER
+from watchword.operator.cluster_manager import CLEANER
 from watchword.operator.rbac import CLEANER_RULES
 from watchword.operator.rendering import cluster_role_with_binding
 from watchword.registration.hub import installation as prerequisites
-from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanup, is_due_for_deletion
+from watchword.registration.hub.cluster_removal import RETENTION, ClusterCleanup, is_due_for_deletion
 from watchword.testing.builders import a_cluster
 from watchword.testing.plane import Plane
 

@@ -25,8 +25,7 @@ from watchword.kube.transport import Transport
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.registration.hub import installation
-from watchword.registration.hub.acceptance_policy import is_installed, policy_manifests
-from watchword.registration.hub.agent_token_policy import install_agent_token_policy
+from watchword.registration.hub.installation import install_agent_token_policy, is_installed, policy_manifests
 from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.metrics import Metrics
 from watchword.testing.plane import Plane

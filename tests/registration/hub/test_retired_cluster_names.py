@@ -11,7 +11,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import HUB_NAMESPACE, cluster_group, cluster_group_plain
 from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch, read_name_owner
 from watchword.registration.hub.cluster_lease import lease_manifest
-from watchword.registration.hub.retired_cluster_names import (
+from watchword.registration.hub.cluster_rbac import (
     LONGEST_CERTIFICATE_LIFETIME,
     choose_subjects,
     clusters_with_retired_name,

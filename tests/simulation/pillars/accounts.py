@@ -38,8 +38,8 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339
-from watchword.credentials.bound_token import read_bound_token
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
 from watchword.runtime.backoff import Quarantine

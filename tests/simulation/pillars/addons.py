@@ -22,7 +22,7 @@ from watchword.addons.token.agent import TOKEN
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting
 from watchword.api.names import addon_service_account
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
-from watchword.credentials.secret_data import decode_data
+from watchword.credentials.credential_secret import decode_data
 from watchword.testing.builders import an_addon
 
 KUBE_CLIENT: list[Object] = [{"type": "kubeClient"}]

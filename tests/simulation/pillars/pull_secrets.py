@@ -31,7 +31,7 @@ from watchword.api.pull_secrets import (
     PULL_SECRETS_NAMESPACE,
 )
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
 from watchword.runtime.backoff import Quarantine
 

@@ -242,6 +242,7 @@ class Registration(Pillar):
         if (client := member.as_itself()) is not None:
             for resource, key, patch, subresource in extreme_writes(name, incident.amount):
                 await quietly(client.patch(resource, key, patch, subresource=subresource))
+            await client.close()
         yield
 
 

@@ -17,7 +17,7 @@ from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.credentials.evidence import TokenRequest
-from watchword.credentials.lifecycle import Decision, Keep, Obtain, Reason
+from watchword.credentials.lifecycle import Keep, Obtain, Reason
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from watchword.runtime.clock import Clock
@@ -105,7 +105,12 @@ class AccountReconciler(Struct, frozen=True):
         renew_at = decision.until if isinstance(decision, Keep) else None
         change = decide_status(account, str(local.key), held, renew_at, now=now)
         await self._report(account, declared, change)
-        return choose_delay(held, decision, now=now)
+        if not isinstance(decision, Keep):
+            return RetryAfter(FIRST_RECHECK)  # a token was just issued, and is not what is wanted: the clocks disagree
+        if decision.until is None and now >= held.token.expires_at:
+            return Done()
+        until = (decision.until or held.token.expires_at) - now
+        return RetryAfter(min(max(until, SHORTEST_DELAY), LONGEST_DELAY))
 
     async def _request(
         self, account: Account, declared: Sequence[Object], local: LocalAccount, because: Reason
@@ -152,16 +157,6 @@ class AccountReconciler(Struct, frozen=True):
 
     def _local_key(self, key: ObjectKey) -> ObjectKey:
         return ObjectKey(self.accounts.namespace, key.name)
-
-
-def choose_delay(held: HeldToken, decision: Decision, *, now: datetime) -> Outcome:
-    """Return when to look again: at the renewal, or when a token that is not renewed expires."""
-    if not isinstance(decision, Keep):
-        return RetryAfter(FIRST_RECHECK)  # a token was just issued, and is not what is wanted: the clocks disagree
-    if decision.until is None and now >= held.token.expires_at:
-        return Done()
-    until = (decision.until or held.token.expires_at) - now
-    return RetryAfter(min(max(until, SHORTEST_DELAY), LONGEST_DELAY))
 
 
 class AgentAccount(Struct, frozen=True):

@@ -18,9 +18,18 @@ from watchword.api.names import Annotation, Label, service_account_user
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
-from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.evidence import TokenClientFactory, TokenEvidence
-from watchword.credentials.lifecycle import Decision, Held, Obtain, Reason, Subject, Wanted, decide
+from watchword.credentials.lifecycle import (
+    BoundToken,
+    Decision,
+    Held,
+    Obtain,
+    Reason,
+    Subject,
+    Wanted,
+    decide,
+    read_bound_token,
+)
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint, read
@@ -97,7 +106,16 @@ class TokenSecrets(Struct):
         self, account: Account, declared: Sequence[Object], issued: IssuedToken, now: datetime
     ) -> HeldToken | None:
         """Store a token; raises `NameConflict` when a Secret of that name belongs to something else."""
-        wanted = self._manifest(account, declared, issued, now)
+        wanted = SECRETS.manifest(
+            account.key,
+            metadata={
+                "labels": {Label.MANAGED_ACCOUNT: "true"},
+                "annotations": self._record(account, issued, now),
+                "ownerReferences": [owner_reference(obj) for obj in declared],
+            },
+            type="Opaque",
+            data={"token": _encode(issued.token.reveal().encode()), "ca.crt": _encode(self.ca)},
+        )
         held = self._held.get(account.key)
         stored = await self._replace(held.secret_uid, wanted) if held is not None else None
         if stored is None:
@@ -140,18 +158,6 @@ class TokenSecrets(Struct):
         if stored is None:
             raise NameConflict(f"Secret {key} on the hub was replaced in this moment: it is looked at again")
         return stored
-
-    def _manifest(self, account: Account, declared: Sequence[Object], issued: IssuedToken, now: datetime) -> Object:
-        return SECRETS.manifest(
-            account.key,
-            metadata={
-                "labels": {Label.MANAGED_ACCOUNT: "true"},
-                "annotations": self._record(account, issued, now),
-                "ownerReferences": [owner_reference(obj) for obj in declared],
-            },
-            type="Opaque",
-            data={"token": _encode(issued.token.reveal().encode()), "ca.crt": _encode(self.ca)},
-        )
 
     def _record(self, account: Account, issued: IssuedToken, now: datetime) -> dict[str, str]:
         return {

@@ -24,7 +24,7 @@ from watchword.api.names import Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import parse_rfc3339, rfc3339_micro
 from watchword.api.validation import validate_server_address
-from watchword.credentials.bound_token import read_bound_token
+from watchword.credentials.lifecycle import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
 from watchword.runtime.clock import Clock
@@ -104,9 +104,6 @@ class AccountGuardReconciler(Struct, frozen=True):
             if deleted is not None and is_confirmed(account.object):
                 self.metrics.revocation.observe((self.clock.now() - deleted).total_seconds())
             return Done()
-        return await self._report_pending(account)
-
-    async def _report_pending(self, account: Account) -> Outcome:
         remaining = remaining_patience(account.object, now=self.clock.now())
         if remaining > timedelta(0):
             return RetryAfter(remaining)

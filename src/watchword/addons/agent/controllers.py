@@ -25,8 +25,7 @@ from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.time import parse_rfc3339
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
-from watchword.credentials.driver import AgentContext, NewKey
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import AgentContext, NewKey, Settings
 from watchword.credentials.evidence import (
     EvidenceMonitor,
     SignerTiming,

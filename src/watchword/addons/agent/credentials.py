@@ -16,10 +16,23 @@ from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import NAME_CONFLICT, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.credential_kind import CredentialStatus
-from watchword.credentials.credential_secret import CredentialKeeper, CredentialSpec
-from watchword.credentials.driver import KUBECONFIG, AgentDriver, NewCredential, ObtainResult, Pending, SecretData
-from watchword.credentials.secret_data import CLUSTER_NAME, HubKubeconfigRenderer, SecretExtras, decode_data
+from watchword.credentials.credential_secret import (
+    CLUSTER_NAME,
+    CredentialKeeper,
+    CredentialSpec,
+    HubKubeconfigRenderer,
+    SecretExtras,
+    decode_data,
+)
+from watchword.credentials.driver import (
+    KUBECONFIG,
+    AgentDriver,
+    CredentialStatus,
+    NewCredential,
+    ObtainResult,
+    Pending,
+    SecretData,
+)
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid, NotFound
 from watchword.runtime.clock import Clock

@@ -10,8 +10,14 @@ from watchword.api.meta import Object
 from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, ConditionType, addon_fleet_group, addon_group, addon_user
 from watchword.api.resources import ROLES
 from watchword.api.validation import is_dns_label
-from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
-from watchword.credentials.driver import AgentContext, AgentDriver, CredentialSubject, WantedCredential
+from watchword.credentials.driver import (
+    AgentContext,
+    AgentDriver,
+    CredentialCondition,
+    CredentialKind,
+    CredentialSubject,
+    WantedCredential,
+)
 
 
 class CertificateSubjects(AddonSubjects):

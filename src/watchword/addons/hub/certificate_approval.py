@@ -14,16 +14,16 @@ from watchword.api.cluster import Cluster, is_accepted
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
-from watchword.credentials.certificates import request_validation
-from watchword.credentials.certificates.approval import (
+from watchword.credentials.certificates import requests
+from watchword.credentials.certificates.issued_certificate import read_authority, sign_request, with_certificate
+from watchword.credentials.certificates.requests import (
     APPROVED,
     APPROVED_REASON,
+    CertificateRequestRefused,
     is_approved,
     is_pending,
     with_decision,
 )
-from watchword.credentials.certificates.issued_certificate import read_authority, sign_request, with_certificate
-from watchword.credentials.certificates.request import CertificateRequestRefused
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.pki.errors import CertificateRefused, PkiError
@@ -100,7 +100,7 @@ class AddonSigningReconciler(Struct, frozen=True):
         try:
             validate_addon_request(csr, facts, self.catalog)
             authority = read_signing_authority(await self.client.find(SECRETS, signer.authority))
-            asked = request_validation.read_signer_request(csr, signer.name).asked
+            asked = requests.read_signer_request(csr, signer.name).asked
             certificate = sign_request(csr, asked, authority, longest=signer.lifetime, now=self.clock.now())
         except CertificateRequestRefused as objection:
             self.events.refusal(csr, "SigningRefused", str(objection))
@@ -155,7 +155,7 @@ def validate_addon_request(csr: Object, facts: RequestFacts, catalog: AddonCatal
         raise CertificateRequestRefused("there is no such add-on on that cluster")
     if not is_accepted(facts.cluster):
         raise CertificateRequestRefused("the cluster is not accepted by this hub")
-    if not request_validation.is_agent_of(facts.addon.cluster, csr):
+    if not requests.is_agent_of(facts.addon.cluster, csr):
         raise CertificateRequestRefused("the requester is not an agent of the cluster in the label")
     if facts.addon.deleting and not facts.addon.finishing:
         raise CertificateRequestRefused("the add-on is being removed")
@@ -166,7 +166,7 @@ def validate_addon_request(csr: Object, facts: RequestFacts, catalog: AddonCatal
 
 
 def _validate_hub_request(csr: Object, addon: Addon, catalog: AddonCatalog) -> None:
-    request_validation.read_addon_request(csr)
+    requests.read_addon_request(csr)
     driver = catalog.driver_of(addon)
     if addon.kube_client is None or not isinstance(driver, RequestsAddonCertificate):
         raise CertificateRequestRefused("the add-on is not registered for a certificate of this hub")
@@ -182,7 +182,7 @@ def _validate_signer_request(csr: Object, facts: RequestFacts) -> None:
         )
     if signer.objection:
         raise CertificateRequestRefused(signer.objection)
-    request = request_validation.read_signer_request(csr, signer.name)
+    request = requests.read_signer_request(csr, signer.name)
     instance = AddonInstance(addon, Cluster.read(cluster))
     expected = signer.subject_for(instance)
     if expected != Signer(signer.name).subject_for(instance) and is_reserved_subject(expected):

@@ -6,11 +6,11 @@ from msgspec import Struct
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.definition import AddonDefinition, DefinitionLookup
-from watchword.addons.driver import HasHubControllers
+from watchword.addons.driver import HasHubStep
 from watchword.addons.hub.definition_controllers import AddonParts, controllers, register_informers
 from watchword.addons.hub.feature_labels import FeatureLabelReconciler, clusters_affected_by
 from watchword.addons.hub.installation import (
-    AddonInstallationReconciler,
+    AddonInstaller,
     InstallStrategies,
     InstallStrategyReconciler,
     PlacementDecisionReconciler,
@@ -66,25 +66,18 @@ class AddonHubContext(Struct, frozen=True, kw_only=True):
 
 def hub_addon_controllers(parts: AddonHubContext) -> Iterable[ControllerSpec]:
     # Drivers register informers of their own, and an index covers the informers that exist when it is added.
-    of_drivers = [
-        spec
-        for driver in ADDON_CATALOG.drivers
-        if isinstance(driver, HasHubControllers)
-        for spec in driver.controllers(parts.drivers)
+    driver_steps = [
+        driver.hub_step(parts.drivers) for driver in ADDON_CATALOG.drivers if isinstance(driver, HasHubStep)
     ]
     _register_informers(parts.cache)
     templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
-    described = tuple(
-        Trigger(kind, templates.addons_affected_by) for kind in (ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS)
-    )
     described = (
-        *described,
+        Trigger(ADDON_TEMPLATES, templates.addons_affected_by),
+        Trigger(CLUSTER_MANAGEMENT_ADDONS, templates.addons_affected_by),
         Trigger(ADDON_DEPLOYMENT_CONFIGS, templates.addons_affected_by_config),
         Trigger(MANAGED_CLUSTERS, templates.addons_affected_by_cluster),
     )
     labelling = FeatureLabelReconciler(parts.cache, parts.client)
-    yield from of_drivers
-    yield from _installation(parts)
     yield ControllerSpec(
         "addon-feature-labels",
         MANAGED_CLUSTERS,
@@ -92,6 +85,9 @@ def hub_addon_controllers(parts: AddonHubContext) -> Iterable[ControllerSpec]:
         (Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: clusters_affected_by(parts.cache, obj)),),
         concerns=labelling.concerns,
     )
+    strategies, decided = InstallStrategies(parts.cache, Placements(parts.cache)), TriggerSource()
+    installer = AddonInstaller(parts.cache, parts.client, strategies)
+    yield from _strategy_controllers(parts, installer, decided)
     yield from controllers(
         AddonParts(
             parts.cache,
@@ -99,7 +95,15 @@ def hub_addon_controllers(parts: AddonHubContext) -> Iterable[ControllerSpec]:
             parts.events,
             parts.clock,
             BuiltInDefinitionLookup(parts.cache, {row.name: row for row in parts.built_in}, templates),
-            described,
+            triggers=(
+                *described,
+                Trigger(CLUSTER_MANAGEMENT_ADDONS, installer.by_kind),
+                Trigger(MANAGED_CLUSTERS, installer.by_cluster),
+                Trigger(MANAGED_CLUSTER_SETS, installer.by_set),
+            ),
+            driver_steps=driver_steps,
+            installer=installer,
+            trigger_source=decided,
             approves=True,
         )
     )
@@ -112,28 +116,22 @@ def _register_informers(cache: Cache) -> None:
     cache.index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, index_by_config)
 
 
-def _installation(parts: AddonHubContext) -> Iterable[ControllerSpec]:
-    placements = Placements(parts.cache)
-    strategies = InstallStrategies(parts.cache, placements)
-    installing = AddonInstallationReconciler(parts.cache, parts.client, strategies)
+def _strategy_controllers(
+    parts: AddonHubContext, installer: AddonInstaller, decided: TriggerSource
+) -> Iterable[ControllerSpec]:
+    strategies = installer.strategies
     judging = InstallStrategyReconciler(strategies, StatusWriter(parts.client, parts.clock, parts.cache))
-    decided, settled = TriggerSource(), TriggerSource()
+    settled = TriggerSource()
 
     def requeue_decision(decision: Object) -> None:
-        decided.enqueue_all(installing.by_decision(decision))
+        decided.enqueue_all(installer.by_decision(decision))
 
     def requeue_all() -> None:
-        decided.enqueue_all(installing.by_placements())
+        decided.enqueue_all(installer.by_placements())
         settled.enqueue_all(judging.by_placements())
 
-    following = PlacementDecisionReconciler(placements, requeue_decision, requeue_all)
-    triggers = (
-        Trigger(CLUSTER_MANAGEMENT_ADDONS, installing.by_kind),
-        Trigger(MANAGED_CLUSTERS, installing.by_cluster),
-        Trigger(MANAGED_CLUSTER_SETS, installing.by_set),
-    )
+    following = PlacementDecisionReconciler(strategies.placements, requeue_decision, requeue_all)
     by_set = (Trigger(MANAGED_CLUSTER_SETS, judging.by_set),)
-    yield ControllerSpec("addon-installation", MANAGED_CLUSTER_ADDONS, installing, triggers, trigger_source=decided)
     yield ControllerSpec(
         "addon-install-strategy", CLUSTER_MANAGEMENT_ADDONS, judging, by_set, workers=1, trigger_source=settled
     )

@@ -3,22 +3,27 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from random import Random, SystemRandom
 
 from msgspec import Struct
 
 from watchword.addons.catalog import ADDON_CATALOG, AddonCatalog
 from watchword.addons.definition import AddonDefinition, DefinitionLookup
+from watchword.addons.driver import AddonState, AddonStep, StepResult
 from watchword.addons.hub import certificate_approval, deployment, grants
 from watchword.addons.hub.certificate_approval import (
     AddonApprovalReconciler,
     AddonSigningReconciler,
     is_awaiting_signature,
 )
-from watchword.addons.hub.deployment import AddonDeploymentReconciler
+from watchword.addons.hub.deployment import DeploymentStep
 from watchword.addons.hub.grants import GrantWriter
-from watchword.addons.hub.registration import RegistrationReconciler, addons_affected_by_cluster
-from watchword.api.meta import Object, ObjectKey
+from watchword.addons.hub.installation import AddonInstaller
+from watchword.addons.hub.registration import RegistrationStep, addons_affected_by_cluster
+from watchword.api.addon import Addon
+from watchword.api.cluster import Cluster
+from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -31,16 +36,17 @@ from watchword.api.resources import (
     ROLES,
 )
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, Forbidden
+from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.ensure import Ensurer
+from watchword.runtime.errors import ControllerRuntimeError
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
-from watchword.runtime.reconcile import ControllerSpec, Trigger
-from watchword.runtime.status import StatusWriter
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter, Trigger, TriggerSource
+from watchword.runtime.status import StatusChange, StatusWriter
 
 
 class AddonParts(Struct, frozen=True):
@@ -52,6 +58,9 @@ class AddonParts(Struct, frozen=True):
     clock: Clock
     definitions: DefinitionLookup
     triggers: Sequence[Trigger] = ()  # whatever else changes a definition
+    driver_steps: Sequence[AddonStep] = ()  # before rights are given: drivers make the subjects of these
+    installer: AddonInstaller | None = None  # where this process follows install strategies
+    trigger_source: TriggerSource | None = None
     approves: bool = False  # requests for the hub's own API; our hub approves these for all add-ons
     catalog: AddonCatalog = ADDON_CATALOG
 
@@ -64,6 +73,7 @@ class AddonParts(Struct, frozen=True):
         return StatusWriter(self.client, self.clock, self.cache)
 
 
+OUTDATED_RECHECK = timedelta(seconds=5)
 USER_MANAGED_ROLES = {
     CLUSTER_ROLES: WatchScope(labels=f"!{Label.CLUSTER_NAME}"),
     ROLES: WatchScope(labels=f"!{Label.ADDON_CLUSTER},!{Label.TOKEN_INFRASTRUCTURE}"),
@@ -76,6 +86,7 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
     marked = f"{Label.ADDON_NAME}={addon}" if addon else Label.ADDON_NAME
     mine = WatchScope(fields=f"metadata.name={addon}") if addon else WatchScope()
     cache.informer(MANAGED_CLUSTER_ADDONS, mine)
+    cache.index(MANAGED_CLUSTER_ADDONS, grants.BY_REFUSAL, grants.namespaces_of_refused)
     cache.informer(MANAGED_CLUSTERS)
     for resource, scope in USER_MANAGED_ROLES.items() if names_roles else ():
         cache.informer(resource, scope)
@@ -94,36 +105,98 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
     cache.index(CERTIFICATE_SIGNING_REQUESTS, certificate_approval.INDEX, certificate_approval.index_open_requests)
 
 
+class AddonReconciler(Struct, frozen=True):
+    """Reconciles ManagedClusterAddOn; triggered by everything that its steps read.
+
+    One controller writes the hub's part of the status, once for all steps: several writers of one object make each
+    other's versions outdated. The agent is the other writer.
+    """
+
+    reader: Reader
+    status: StatusWriter
+    definitions: DefinitionLookup
+    steps: tuple[AddonStep, ...]
+    installer: AddonInstaller | None = None
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        if self.installer is not None and await self.installer.install(key, found):
+            return Done()  # the change triggers the key again
+        if found is None:
+            for step in self.steps:
+                await step.remove(key)
+            return Done()
+        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
+        state = AddonState(
+            Addon.read(found), None if cluster is None else Cluster.read(cluster), self.definitions(found)
+        )
+        results = [await _run_step(step, state) for step in self.steps]
+        outcome = await self._report(key, found, results)
+        for result in results:
+            if result.error is not None:
+                raise result.error
+        return outcome
+
+    async def _report(self, key: ObjectKey, found: Object, results: Sequence[StepResult]) -> Outcome:
+        current = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        if current is None or _version(current) != _version(found):
+            return Done()  # the newer version has triggered the key again, and the server would refuse the write
+        changes = [result.change for result in results]
+        change = StatusChange(
+            conditions=tuple(condition for change in changes for condition in change.conditions),
+            without=tuple(type_ for change in changes for type_ in change.without),
+            fields={name: value for change in changes for name, value in (change.fields or {}).items()},
+        )
+        delays = [result.retry_after for result in results if result.retry_after is not None]
+        try:
+            await self.status.write_rows_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
+        except Conflict:  # the agent was faster: its version triggers the key as soon as it arrives
+            delays.append(OUTDATED_RECHECK)
+        return RetryAfter(min(delays)) if delays else Done()
+
+
+def _version(obj: Object) -> tuple[str, str]:
+    return uid_of(obj), str(obj["metadata"].get("resourceVersion") or "")
+
+
+async def _run_step(step: AddonStep, state: AddonState) -> StepResult:
+    try:
+        return await step.reconcile(state)
+    except (KubeError, ControllerRuntimeError) as error:  # of this step alone
+        return StepResult(error=error)
+
+
 def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     """Return every controller of an add-on: its root kind, what else triggers it, its reconciler."""
-    reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
-    registration = RegistrationReconciler(
-        reader,
-        GrantWriter(reader, client, ensurer, parts.catalog),
-        status,
-        parts.events,
-        parts.definitions,
-        parts.catalog,
-    )
-    installing = AddonDeploymentReconciler(reader, client, ensurer, status, parts.definitions)
-    granted = tuple(Trigger(resource, grants.addon_from_labels) for resource in (ROLES, ROLE_BINDINGS))
-    by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(reader, obj))
-    followed = [
-        resource
-        for resource, scope in USER_MANAGED_ROLES.items()
-        if any(informer.scope == scope for informer in parts.cache.informers(resource))
-    ]
-    by_role = (Trigger(resource, lambda obj: grants.addons_affected_by_role(reader, obj)) for resource in followed)
-    by_subject = (Trigger(needed.resource, needed.addons_of) for needed in parts.catalog.subject_objects)
-    triggers = (*granted, *by_subject, by_cluster, *by_role, *parts.triggers)
-    yield ControllerSpec("addon-registration", MANAGED_CLUSTER_ADDONS, registration, triggers)
+    cache = parts.cache
+    ensurer = Ensurer(cache, parts.client)
+    rights = GrantWriter(cache, parts.client, ensurer, parts.catalog)
+    registering = RegistrationStep(cache, rights, parts.events, parts.catalog, _registration_triggers(parts))
+    steps = (*parts.driver_steps, registering, DeploymentStep(cache, parts.client, ensurer))
     yield ControllerSpec(
-        "addon-deployment",
+        "addons",
         MANAGED_CLUSTER_ADDONS,
-        installing,
-        (Trigger(MANIFEST_WORKS, deployment.addon_from_labels), *parts.triggers),
+        AddonReconciler(cache, parts.status, parts.definitions, steps, parts.installer),
+        (*(trigger for step in steps for trigger in step.triggers), *parts.triggers),
+        workers=16,
+        trigger_source=parts.trigger_source,
     )
     yield from _certificates(parts)
+
+
+def _registration_triggers(parts: AddonParts) -> tuple[Trigger, ...]:
+    cache = parts.cache
+    named = [
+        resource
+        for resource, scope in USER_MANAGED_ROLES.items()
+        if any(informer.scope == scope for informer in cache.informers(resource))
+    ]
+    return (
+        *(Trigger(resource, grants.addon_from_labels) for resource in (ROLES, ROLE_BINDINGS)),
+        *(Trigger(needed.resource, needed.addons_of) for needed in parts.catalog.subject_objects),
+        Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(cache, obj)),
+        *(Trigger(resource, lambda obj: grants.addons_affected_by_role(cache, obj)) for resource in named),
+    )
 
 
 def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:

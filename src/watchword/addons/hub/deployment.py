@@ -8,19 +8,18 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, DefinitionLookup
-from watchword.api.addon import Addon
-from watchword.api.cluster import Cluster
+from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance
+from watchword.addons.driver import AddonState, StepResult
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, owner_reference
 from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Finalizer, Label
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, MANIFEST_WORKS
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS
 from watchword.kube.client import Client
 from watchword.runtime.diff import Comparison, choose_changes
 from watchword.runtime.ensure import Ensurer, add_finalizer, remove_finalizer
 from watchword.runtime.errors import NameConflict
-from watchword.runtime.reconcile import Done, Outcome, Reader
-from watchword.runtime.status import StatusChange, StatusWriter
+from watchword.runtime.reconcile import Reader, Trigger
+from watchword.runtime.status import StatusChange
 
 LARGEST_WORK = 500 * 1024  # bytes of manifests; the rest of an object's megabyte is for its status
 WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
@@ -34,37 +33,40 @@ WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
 INDEX = "addon-works"
 
 
-class AddonDeploymentReconciler(Struct, frozen=True):
-    """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by its works."""
+class DeploymentStep(Struct, frozen=True):
+    """Brings the works in line with the add-on's manifests; when it is deleted, runs its hooks first."""
 
     reader: Reader
     client: Client
     ensurer: Ensurer
-    status: StatusWriter
-    definitions: DefinitionLookup
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Bring the works in line with the add-on's manifests; when it is deleted, run its hooks first."""
-        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
-        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
-        definition = self.definitions(found) if found is not None else None
-        if found is None or definition is None or cluster is None:
-            return Done()  # the works belong to the add-on and go with it
-        instance = AddonInstance(Addon.read(found), Cluster.read(cluster))
+    @property
+    def triggers(self) -> tuple[Trigger, ...]:
+        return (Trigger(MANIFEST_WORKS, addon_from_labels),)
+
+    async def reconcile(self, state: AddonState) -> StepResult:
+        definition = state.definition
+        if definition is None or state.cluster is None:
+            return StepResult()
+        instance = AddonInstance(state.addon, state.cluster)
         addon_manifests = separate_hooks(definition.manifests(instance))
         if instance.addon.deleting:
-            await self._run_hooks(instance, addon_manifests)
-        elif addon_manifests.installed or addon_manifests.hooks or definition.objection:
-            await self._install(instance, addon_manifests, definition)
-        return Done()
+            return StepResult(StatusChange(conditions=await self._run_hooks(instance, addon_manifests)))
+        if addon_manifests.installed or addon_manifests.hooks or definition.objection:
+            return StepResult(StatusChange(conditions=await self._install(instance, addon_manifests, definition)))
+        return StepResult()
+
+    async def remove(self, key: ObjectKey) -> None:
+        """Remove nothing: the works belong to the add-on and go with it."""
 
     async def _install(
         self, instance: AddonInstance, addon_manifests: AddonManifests, definition: AddonDefinition
-    ) -> None:
+    ) -> tuple[Condition, ...]:
         if definition.objection:
-            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, definition.objection)
-            return
-        await self._set_hook_finalizer(instance, wanted=bool(addon_manifests.hooks))
+            return (definition.objection,)
+        # The finalizer is put on before anything is installed, and off when there is no hook any more.
+        change = add_finalizer if addon_manifests.hooks else remove_finalizer
+        await change(self.client, MANAGED_CLUSTER_ADDONS, instance.addon.object, Finalizer.ADDON_PRE_DELETE)
         parts = split_manifests(addon_manifests.installed)
         names = [deploy_name(instance.addon.name, number) for number in range(len(parts))]
         try:
@@ -73,16 +75,13 @@ class AddonDeploymentReconciler(Struct, frozen=True):
                 for name, part in zip(names, parts, strict=True)
             ]
         except NameConflict as conflict:
-            refusal = Condition.false(ConditionType.MANIFEST_APPLIED, NAME_CONFLICT, str(conflict))
-            await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, refusal)
-            return
+            return (Condition.false(ConditionType.MANIFEST_APPLIED, NAME_CONFLICT, str(conflict)),)
         for work in self.reader.by_index(MANIFEST_WORKS, INDEX, str(instance.addon.key)):
             if work["metadata"]["name"] not in names:
                 await self.ensurer.remove(MANIFEST_WORKS, ObjectKey.of(work), ours=is_made_for(instance))
-        said = [decide_applied_condition(made)]
         if definition.health == BY_FEEDBACK:
-            said.append(decide_available_condition(made))
-        await self.status.write(MANAGED_CLUSTER_ADDONS, instance.addon.object, StatusChange(conditions=tuple(said)))
+            return decide_applied_condition(made), decide_available_condition(made)
+        return (decide_applied_condition(made),)
 
     async def _write(self, instance: AddonInstance, wanted: Object) -> Object:
         present = self.reader.get(MANIFEST_WORKS, ObjectKey.of(wanted))
@@ -93,24 +92,18 @@ class AddonDeploymentReconciler(Struct, frozen=True):
                 return present
         return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
 
-    async def _set_hook_finalizer(self, instance: AddonInstance, *, wanted: bool) -> None:
-        """Put the finalizer on before anything is installed, and off when there is no hook any more."""
-        change = add_finalizer if wanted else remove_finalizer
-        await change(self.client, MANAGED_CLUSTER_ADDONS, instance.addon.object, Finalizer.ADDON_PRE_DELETE)
-
-    async def _run_hooks(self, instance: AddonInstance, addon_manifests: AddonManifests) -> None:
+    async def _run_hooks(self, instance: AddonInstance, addon_manifests: AddonManifests) -> tuple[Condition, ...]:
         """Run the hooks; once they are done, let go."""
         if Finalizer.ADDON_PRE_DELETE not in instance.addon.finalizers:
-            return
+            return ()
         if addon_manifests.hooks:
             name = f"addon-{instance.addon.name}-pre-delete"
             work = await self._write(instance, work_manifest(instance, name, addon_manifests.hooks))
             if not is_completed(work, addon_manifests.hooks):
                 message = "waiting for the add-on's hooks to run to their end"
-                waiting = Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message)
-                await self.status.set_condition(MANAGED_CLUSTER_ADDONS, instance.addon.object, waiting)
-                return
+                return (Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message),)
         await remove_finalizer(self.client, MANAGED_CLUSTER_ADDONS, instance.addon.object, Finalizer.ADDON_PRE_DELETE)
+        return ()
 
 
 class AddonManifests(Struct, frozen=True):

@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from watchword.addons.catalog import AddonCatalog
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
-from watchword.addons.driver import AddonDriver, HasSubjectObject, RequestsAddonCertificate
+from watchword.addons.driver import AddonDriver, RequestsAddonCertificate
 from watchword.api.addon import AddonSubject, Registration
+from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
-from watchword.api.names import HUB_NAMESPACES, Label
+from watchword.api.names import HUB_NAMESPACES, ConditionType, Label
 from watchword.api.resources import (
     CLUSTER_ROLES,
     MANAGED_CLUSTER_ADDONS,
@@ -22,9 +23,9 @@ from watchword.api.resources import (
 )
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
+from watchword.runtime.cache import Cache
 from watchword.runtime.diff import choose_changes
 from watchword.runtime.ensure import Ensurer
-from watchword.runtime.reconcile import Reader
 
 ALWAYS_DANGEROUS_VERBS = frozenset({"*", "escalate", "bind", "impersonate", "approve", "sign", "attest"})
 READING = frozenset({"get", "list", "watch"})
@@ -75,12 +76,14 @@ SECRET_RESOURCES = frozenset({"secrets"})
 
 INDEX = "addon-rights"
 BY_ROLE = "addon-rights-by-role"
+BY_REFUSAL = "addons-refused-by-namespace"
+REFUSED = "PermissionRefused"
 
 
 class GrantWriter(Struct, frozen=True):
     """Keeps Roles and RoleBindings of add-ons' agents."""
 
-    reader: Reader
+    reader: Cache
     client: Client
     ensurer: Ensurer
     catalog: AddonCatalog
@@ -131,9 +134,9 @@ class GrantWriter(Struct, frozen=True):
 
     def _subject(self, instance: AddonInstance, driver: AddonDriver, subject: AddonSubject) -> Object | None:
         cluster, addon = instance.cluster, instance.addon
-        if isinstance(driver, HasSubjectObject) and not driver.subject_object.is_present(self.reader, addon, subject):
+        if driver.subject_object is not None and not driver.subject_object.is_present(self.reader, addon, subject):
             return None
-        if isinstance(driver, RequestsAddonCertificate) and cluster.name_used_before:
+        if cluster.name_used_before and isinstance(driver, RequestsAddonCertificate):
             # Credentials of the earlier cluster's add-on have the group, too.
             user = driver.subject_in_reused_name(cluster.name, addon.name, cluster.uid).user
             return {"kind": "User", "apiGroup": RBAC_GROUP, "name": user}
@@ -159,10 +162,10 @@ class GrantWriter(Struct, frozen=True):
 
     async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
         for resource in (ROLE_BINDINGS, ROLES):
-            for obj in self.reader.by_index(resource, INDEX, str(addon)):
-                if ObjectKey.of(obj) not in keep:
+            for key in self.reader.index_keys(resource, INDEX, str(addon)):
+                if key not in keep:
                     with contextlib.suppress(NotFound):  # the garbage collector was faster
-                        await self.ensurer.remove(resource, ObjectKey.of(obj), ours=is_made_for(addon))
+                        await self.ensurer.remove(resource, key, ours=is_made_for(addon))
 
 
 def bound_role(binding: Object) -> list[str]:
@@ -172,10 +175,22 @@ def bound_role(binding: Object) -> list[str]:
     return [str(ObjectKey(namespace, str(reference.get("name"))))] if addon_from_labels(binding) else []
 
 
-def addons_affected_by_role(reader: Reader, role: Object) -> list[ObjectKey]:
-    """Map a role to the add-ons that have it: what was harmless when it was granted may be so no longer."""
+def addons_affected_by_role(reader: Cache, role: Object) -> list[ObjectKey]:
+    """Map a role to the add-ons that have it, and to those that were refused their rights and may lack it.
+
+    What was harmless when it was granted may be so no longer; a role that was missing may exist now.
+    """
     found = reader.by_index(ROLE_BINDINGS, BY_ROLE, str(ObjectKey.of(role)))
-    return [key for binding in found for key in addon_from_labels(binding)]
+    namespace = ObjectKey.of(role).namespace
+    is_of_cluster = bool(namespace) and reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(namespace)) is not None
+    refused = reader.by_index(MANAGED_CLUSTER_ADDONS, BY_REFUSAL, namespace if is_of_cluster else "")
+    return [*(key for binding in found for key in addon_from_labels(binding)), *map(ObjectKey.of, refused)]
+
+
+def namespaces_of_refused(addon: Object) -> list[str]:
+    """Return where a role may change a refusal, for the cache's index: the add-on's namespace, and everywhere."""
+    said = find_condition(addon, ConditionType.REGISTRATION_APPLIED)
+    return [addon["metadata"]["namespace"], ""] if said is not None and said.reason == REFUSED else []
 
 
 def addon_from_labels(obj: Object) -> list[ObjectKey]:

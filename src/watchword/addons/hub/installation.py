@@ -38,30 +38,28 @@ CLUSTER_SETS, PLACEMENTS = "ClusterSets", "Placements"
 FOLLOWED = ConditionType.INSTALL_STRATEGY_FOLLOWED
 
 
-class AddonInstallationReconciler(Struct, frozen=True):
-    """Reconciles ManagedClusterAddOn, existing or not; triggered by kinds, clusters, sets, decisions."""
+class AddonInstaller(Struct, frozen=True):
+    """Enables, adopts and disables add-ons by the strategies of their kinds."""
 
     reader: Cache
     client: Client
     strategies: InstallStrategies
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
+    async def install(self, key: ObjectKey, present: Object | None) -> bool:
+        """Take the step that is due about an add-on, existing or not; return whether there was one."""
         known = self.reader.get(CLUSTER_MANAGEMENT_ADDONS, ObjectKey.cluster(key.name))
-        if known is None:
-            return Done()
-        present = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
-        match self._step(known, key, present):
-            case InstallationStep.ENABLE:
-                await self.client.create(MANAGED_CLUSTER_ADDONS, instance_manifest(known, key))
-            case InstallationStep.ADOPT if present is not None:
-                owners = [*(present["metadata"].get("ownerReferences") or []), owner_reference(known)]
-                patch = with_preconditions(present, {"metadata": {"ownerReferences": owners}})
-                await self.client.patch(MANAGED_CLUSTER_ADDONS, key, patch)
-            case InstallationStep.DISABLE if present is not None:
-                await self.client.delete(MANAGED_CLUSTER_ADDONS, key, uid=uid_of(present))
-            case _:
-                pass
-        return Done()
+        step = InstallationStep.NOTHING if known is None else self._step(known, key, present)
+        if known is None or step is InstallationStep.NOTHING:
+            return False
+        if present is None:
+            await self.client.create(MANAGED_CLUSTER_ADDONS, instance_manifest(known, key))
+        elif step is InstallationStep.ADOPT:
+            owners = [*(present["metadata"].get("ownerReferences") or []), owner_reference(known)]
+            patch = with_preconditions(present, {"metadata": {"ownerReferences": owners}})
+            await self.client.patch(MANAGED_CLUSTER_ADDONS, key, patch)
+        else:
+            await self.client.delete(MANAGED_CLUSTER_ADDONS, key, uid=uid_of(present))
+        return True
 
     def _step(self, known: Object, key: ObjectKey, present: Object | None) -> InstallationStep:
         needed = is_automatic(known)  # else neither the cluster nor its labels decide anything

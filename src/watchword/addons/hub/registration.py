@@ -4,11 +4,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.addons.catalog import AddonCatalog
-from watchword.addons.definition import AddonDefinition, AddonInstance, DefinitionLookup
-from watchword.addons.driver import HasSubjectObject, RequestsAddonCertificate
+from watchword.addons.definition import AddonDefinition, AddonInstance
+from watchword.addons.driver import AddonState, RequestsAddonCertificate, StepResult
 from watchword.addons.hub import grants
-from watchword.addons.hub.grants import INDEX, GrantWriter
-from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, AddonSubject, Registration, requested_namespace
+from watchword.addons.hub.grants import INDEX, REFUSED, GrantWriter
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, AddonSubject, Registration, requested_namespace
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey
@@ -17,49 +17,41 @@ from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, RO
 from watchword.kube.errors import Conflict, Forbidden, KubeError
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.reconcile import Done, Outcome, Reader
-from watchword.runtime.status import StatusChange, StatusWriter
+from watchword.runtime.reconcile import Reader, Trigger
+from watchword.runtime.status import StatusChange
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
-NOT_ACCEPTED, PENDING, REFUSED = "ClusterNotAccepted", "PermissionConfigPending", "PermissionRefused"
+NOT_ACCEPTED, PENDING = "ClusterNotAccepted", "PermissionConfigPending"
 SET_FAILED = "SetPermissionFailed"
 
 
-class RegistrationReconciler(Struct, frozen=True):
-    """Reconciles ManagedClusterAddOn; triggered by it, by its definition, and by the rights made for it."""
+class RegistrationStep(Struct, frozen=True):
+    """Lists the registrations of an add-on, and keeps the rights of its agent."""
 
     reader: Reader
     rights: GrantWriter
-    status: StatusWriter
     events: EventRecorder
-    definitions: DefinitionLookup
     catalog: AddonCatalog
+    triggers: tuple[Trigger, ...]  # the rights made for it, the roles that they name, its subject, its cluster
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
-        if found is None:
-            await self.rights.remove(key, keep=set())
-            return Done()
-        definition, instance = self.definitions(found), self._instance(found)
-        if instance is None:  # no cluster, so no subject for rights
-            await self.rights.remove(key, keep=set())
-        if definition is None or instance is None or (instance.addon.deleting and instance.cluster.accepted):
-            return Done()  # an add-on that is being deleted keeps its rights until it is gone
+    async def reconcile(self, state: AddonState) -> StepResult:
+        addon, cluster, definition = state.addon, state.cluster, state.definition
+        if cluster is None:  # no subject for rights
+            await self.remove(addon.key)
+        if definition is None or cluster is None or (addon.deleting and cluster.accepted):
+            return StepResult()  # an add-on that is being deleted keeps its rights until it is gone
+        instance = AddonInstance(addon, cluster)
         rows = merge_registrations(definition, instance, self.catalog)
         condition = await self._grant(definition, instance, rows)
         fields = {
-            **instance.addon.registration_fields(rows),
-            "namespace": definition.install_namespace or requested_namespace(found) or ADDON_NAMESPACE,
+            **addon.registration_fields(rows),
+            "namespace": definition.install_namespace or requested_namespace(addon.object) or ADDON_NAMESPACE,
             "healthCheck": {"mode": definition.health},
         }
-        change = StatusChange(conditions=(condition,), fields=fields)
-        await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
-        return Done()
+        return StepResult(StatusChange(conditions=(condition,), fields=fields))
 
-    def _instance(self, found: Object) -> AddonInstance | None:
-        addon = Addon.read(found)
-        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(addon.cluster))
-        return None if cluster is None else AddonInstance(addon, Cluster.read(cluster))
+    async def remove(self, key: ObjectKey) -> None:
+        await self.rights.remove(key, keep=set())
 
     async def _grant(
         self, definition: AddonDefinition, instance: AddonInstance, rows: tuple[Registration, ...]
@@ -81,8 +73,7 @@ class RegistrationReconciler(Struct, frozen=True):
             self.events.refusal(instance.addon.object, "SubjectMismatch", message)
         if not identity.driver or not identity.subject.user:
             return Condition.false(APPLIED, PENDING, "waiting for the agent to declare the add-on's subject")
-        driver = self.catalog.by_name[identity.driver]
-        needed = driver.subject_object if isinstance(driver, HasSubjectObject) else None
+        needed = self.catalog.by_name[identity.driver].subject_object
         if needed is not None and not needed.is_present(self.reader, instance.addon, identity.subject):
             kept = [grant for grant in definition.grants if self.rights.subjects(instance, grant, identity)]
             await self.rights.remove(instance.addon.key, keep=grants.wanted_keys(instance, kept))
@@ -184,9 +175,9 @@ def choose_subject(instance: AddonInstance, declared: Registration, catalog: Add
     driver = catalog.by_name.get(declared.driver)
     if not declared.driver:
         return _initial_subject(instance, catalog)
-    if driver is None or (isinstance(driver, HasSubjectObject) and not declared.subject.user):
+    if driver is None or (driver.subject_object is not None and not declared.subject.user):
         return AddonSubject()
-    if isinstance(driver, RequestsAddonCertificate) and instance.cluster.name_used_before:
+    if instance.cluster.name_used_before and isinstance(driver, RequestsAddonCertificate):
         return driver.subject_in_reused_name(instance.cluster.name, instance.addon.name, instance.cluster.uid)
     own = driver.subjects.is_own(instance.cluster.name, instance.addon.name, declared.subject)
     return declared.subject if own else driver.subjects.default(instance.cluster.name, instance.addon.name)

@@ -2,9 +2,11 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from msgspec import Struct
+import orjson
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance, Grant, Signer
@@ -17,6 +19,8 @@ from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, mapp
 from watchword.api.names import ADDON_NAMESPACE, HUB_NAMESPACE, HUB_SERVICE_ACCOUNT, Annotation, ConditionType, Label
 from watchword.runtime.cache import Cache
 
+ANY_CLUSTER = "{{any cluster}}"  # stands for the name of a cluster; rendering leaves no such text in a template
+SHARED_DEFINITIONS = 256
 BY_CONFIG = "config"  # the index of add-ons by the AddOnDeploymentConfigs that they name
 
 
@@ -25,6 +29,7 @@ class TemplateDefinitionLookup(Struct, frozen=True):
 
     reader: Cache
     signing_namespaces: frozenset[str] = frozenset({HUB_NAMESPACE})
+    shared: dict[tuple[str, ...], AddonDefinition] = field(default_factory=dict)  # by versions: see `_find_shared`
 
     def __call__(self, addon: Object) -> AddonDefinition | None:
         """Return the definition, None when the add-on is not described by a template."""
@@ -35,15 +40,38 @@ class TemplateDefinitionLookup(Struct, frozen=True):
         if template is None or (template.get("spec") or {}).get("addonName") != name:
             return None
         key = next(config_keys(addon, known, resources.ADDON_DEPLOYMENT_CONFIGS), None)
-        config = self.reader.get(resources.ADDON_DEPLOYMENT_CONFIGS, key) if key else None
-        described = read_template(template, addon, DeploymentConfig.read(config or {}))
-        signers = tuple(restrict_signing_authority(signer, self.signing_namespaces) for signer in described.signers)
-        described = replace(described, signers=signers, trusted=trusted_grants(known))
-        if key is None or config is not None:
+        if key is None:
+            return self._find_shared(template, addon, known)
+        config = self.reader.get(resources.ADDON_DEPLOYMENT_CONFIGS, key)
+        described = self._read(template, addon, known, DeploymentConfig.read(config or {}))
+        if config is not None:
             return described
         advice = f"there is no AddOnDeploymentConfig {key}: create it, or name another in the configs of {name}"
         missing = Condition.false(ConditionType.MANIFEST_APPLIED, "ConfigurationNotFound", advice)
         return replace(described, objection=missing, install_namespace=Addon.read(addon).namespace_on_cluster())
+
+    def _read(self, template: Object, addon: Object, known: Object, config: DeploymentConfig) -> AddonDefinition:
+        described = read_template(template, addon, config)
+        signers = tuple(restrict_signing_authority(signer, self.signing_namespaces) for signer in described.signers)
+        return replace(described, signers=signers, trusted=trusted_grants(known))
+
+    def _find_shared(self, template: Object, addon: Object, known: Object) -> AddonDefinition:
+        """Return what a template without settings describes: read and rendered once for all clusters."""
+        key, namespace = ObjectKey.of(addon), requested_namespace(addon)
+        versions = (_version(template), _version(known), key.name, namespace)
+        found = self.shared.get(versions)
+        if found is None:
+            anywhere = {
+                "metadata": {"name": key.name, "namespace": ANY_CLUSTER},
+                "spec": {"installNamespace": namespace},
+            }
+            found = self._read(template, anywhere, known, DeploymentConfig())
+            if len(self.shared) >= SHARED_DEFINITIONS:
+                self.shared.clear()
+            self.shared[versions] = found
+        if ANY_CLUSTER not in found.install_namespace:
+            return found
+        return replace(found, install_namespace=found.install_namespace.replace(ANY_CLUSTER, key.namespace))
 
     def addons_affected_by(self, changed: Object) -> list[ObjectKey]:
         name = str((changed.get("spec") or {}).get("addonName") or changed["metadata"]["name"])
@@ -69,6 +97,10 @@ class TemplateDefinitionLookup(Struct, frozen=True):
 
     def _addons_of(self, name: str) -> list[ObjectKey]:
         return [key for key in self.reader.keys(resources.MANAGED_CLUSTER_ADDONS) if key.name == name]
+
+
+def _version(obj: Object) -> str:
+    return str(mapping_at(obj, "metadata").get("resourceVersion") or "")
 
 
 def config_keys(addon: Object, known: Object, resource: Resource) -> Iterator[ObjectKey]:
@@ -114,11 +146,20 @@ def read_template(template: Object, addon: Object, config: DeploymentConfig) -> 
         f"{rendering.MAX_RENDERED_BYTES} are installed: shorten them",
     )
 
+    @cache
+    def render_for_any_cluster() -> bytes:
+        return orjson.dumps(rendering.render_manifests(manifests, replace(context, cluster=ANY_CLUSTER)))
+
     def render(instance: AddonInstance) -> list[Object]:
         if size > rendering.MAX_RENDERED_BYTES:
             return []
         said = instance.cluster.annotations.get(Annotation.IMAGE_REGISTRIES, "")
-        return rendering.render_manifests(manifests, replace(context, mirrors=mirrors_from_annotation(said)))
+        if not said and config == DeploymentConfig():  # then the name of the cluster decides nothing, and is just text
+            text = render_for_any_cluster().replace(ANY_CLUSTER.encode(), instance.cluster.name.encode())
+            rendered: list[Object] = orjson.loads(text)
+            return rendered
+        mirrors = mirrors_from_annotation(said)
+        return rendering.render_manifests(manifests, replace(context, cluster=instance.cluster.name, mirrors=mirrors))
 
     return AddonDefinition(
         name=name,

@@ -14,7 +14,6 @@ from watchword.api.meta import ObjectKey
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.credentials import lifecycle
-from watchword.credentials.bound_token import BoundToken, read_bound_token
 from watchword.credentials.driver import (
     AgentContext,
     CredentialAssessment,
@@ -28,6 +27,7 @@ from watchword.credentials.driver import (
     rotation_data,
 )
 from watchword.credentials.evidence import TokenEvidence
+from watchword.credentials.lifecycle import BoundToken, read_bound_token
 from watchword.kube import errors
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import UserEntry

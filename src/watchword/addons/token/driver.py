@@ -1,19 +1,27 @@
 """Add-ons register with tokens of a ServiceAccount on the hub."""
 
-from collections.abc import Iterable
 from datetime import timedelta
 
-from watchword.addons.driver import AddonDriver, HasHubControllers, HasSubjectObject, SubjectObject
+from watchword.addons.driver import AddonDriver, AddonStep, HasHubStep, SubjectObject
 from watchword.addons.token import hub
 from watchword.api.addon import Addon, Registration
 from watchword.api.limits import LONGEST_TOKEN_LIFETIME, SHORTEST_TOKEN_LIFETIME
 from watchword.api.names import ConditionType
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.api.validation import parse_seconds
-from watchword.credentials.credential_kind import CredentialCondition, CredentialKind
-from watchword.credentials.driver import AgentContext, AgentDriver, CredentialSubject, HubContext, WantedCredential
-from watchword.credentials.driver_options import DriverOption, OptionType, Settings, Side
-from watchword.runtime.reconcile import ControllerSpec
+from watchword.credentials.driver import (
+    AgentContext,
+    AgentDriver,
+    CredentialCondition,
+    CredentialKind,
+    CredentialSubject,
+    DriverOption,
+    HubContext,
+    OptionType,
+    Settings,
+    Side,
+    WantedCredential,
+)
 
 DEFAULT_LIFETIME = timedelta(days=365)
 MIN_RECOMMENDED_LIFETIME = timedelta(hours=1)
@@ -53,7 +61,7 @@ def token_lifetime(settings: Settings) -> timedelta:
     return parse_seconds(value, longest=LONGEST_TOKEN_LIFETIME) or DEFAULT_LIFETIME
 
 
-class TokenAddonDriver(AddonDriver, HasSubjectObject, HasHubControllers):
+class TokenAddonDriver(AddonDriver, HasHubStep):
     """Needs no signer: the hub's API server issues the tokens."""
 
     name = "token"
@@ -94,7 +102,5 @@ class TokenAddonDriver(AddonDriver, HasSubjectObject, HasHubControllers):
             rotation=addon.rotation_request,
         )
 
-    def controllers(self, context: HubContext) -> Iterable[ControllerSpec]:
-        from watchword.addons.token.hub import token_controllers
-
-        return token_controllers(context)
+    def hub_step(self, context: HubContext) -> AddonStep:
+        return hub.token_step(context)

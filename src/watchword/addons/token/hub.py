@@ -2,14 +2,14 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.addons.driver import AddonSubjects
+from watchword.addons.driver import AddonState, AddonSubjects, StepResult
 from watchword.api import names
 from watchword.api.addon import KUBE_CLIENT, Addon, AddonSubject, Registration
 from watchword.api.cluster import is_accepted
@@ -18,15 +18,14 @@ from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_ref
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
 from watchword.credentials.driver import ClusterSubjects, HubContext
-from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import NameConflict
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter, Trigger
-from watchword.runtime.status import StatusChange, StatusWriter
+from watchword.runtime.reconcile import Reader, Trigger
+from watchword.runtime.status import StatusChange
 
 # The format is OCM's: its agents learn the UID from the message, and its hub writes no other field with it.
 _READY = re.compile(r"(?:ServiceAccount (?P<namespace>[^/\s]+)/(?P<name>[^/\s]+) )?\(UID: (?P<uid>[^)\s]+)\)")
@@ -40,107 +39,79 @@ RETIRED_AFTER = timedelta(seconds=10)  # an agent that flips between drivers mus
 RETIRED_ANYWAY = timedelta(minutes=5)
 
 
-def token_controllers(context: HubContext) -> Iterable[ControllerSpec]:
-    cache = context.cache
-    for resource in KINDS:
-        cache.informer(resource, TOKEN_OBJECTS)
-    reconciler = TokenInfrastructureReconciler(
-        cache,
-        context.client,
-        Ensurer(cache, context.client),
-        StatusWriter(context.client, context.clock, cache),
-        context.events,
-        context.clock,
-        context.cluster_subjects,
-    )
-    triggers = tuple(Trigger(resource, addon_from_labels) for resource in KINDS)
-    by_cluster = Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(cache, context.cluster_subjects, obj))
-    yield ControllerSpec(
-        "token-infrastructure", MANAGED_CLUSTER_ADDONS, reconciler, (*triggers, by_cluster), workers=16
-    )
-
-
-class TokenInfrastructureReconciler(Struct, frozen=True):
-    """Reconciles ManagedClusterAddOn; triggered by it, by its cluster, and by everything made for it."""
+class TokenInfrastructureStep(Struct, frozen=True):
+    """Keeps the ServiceAccount of an add-on that registers by a token, and the right to request tokens of it."""
 
     reader: Reader
-    client: Client
     ensurer: Ensurer
-    status: StatusWriter
     events: EventRecorder
     clock: Clock
     cluster_subjects: ClusterSubjects
+    triggers: tuple[Trigger, ...]  # its cluster, and everything made for it
     retiring: dict[ObjectKey, datetime] = field(default_factory=dict)  # since when another driver serves
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
-        if found is None:  # gone for good: until then a hook may need the token
-            self.retiring.pop(key, None)
-            await self._remove(key)
-            return Done()
-        addon = Addon.read(found)
+    async def reconcile(self, state: AddonState) -> StepResult:
+        addon = state.addon
         action = choose_token_infrastructure_action(
-            addon, accepted=self._is_accepted(addon.cluster), made=lambda: has_token_infrastructure(self.reader, key)
+            addon,
+            accepted=state.cluster is not None and is_accepted(state.cluster.object),
+            made=lambda: has_token_infrastructure(self.reader, addon.key),
         )
         if action is not TokenInfrastructureAction.RETIRE:
-            self.retiring.pop(key, None)
+            self.retiring.pop(addon.key, None)
         match action:
             case TokenInfrastructureAction.CREATE:
-                return await self._create(addon)
+                return await self._create(state)
             case TokenInfrastructureAction.CORRECT_SUBJECT:
-                await self._correct_subject(addon)
+                return self._correct_subject(addon)
             case TokenInfrastructureAction.RETIRE:
                 return await self._retire(addon)
             case TokenInfrastructureAction.REVOKE:
-                await self._revoke(addon)
+                await self._remove_objects(addon.key)
+                message = f"cluster {addon.cluster} is not accepted by this hub: its add-ons have no tokens"
+                return _report(Condition.false(READY, "ClusterNotAccepted", message))
             case TokenInfrastructureAction.NOTHING:
-                pass
-        return Done()
+                return StepResult()
 
-    def _is_accepted(self, cluster: str) -> bool:
-        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
-        return found is not None and is_accepted(found)
+    async def remove(self, key: ObjectKey) -> None:
+        """Remove everything once the add-on is gone for good: until then a hook may need the token."""
+        self.retiring.pop(key, None)
+        await self._remove_objects(key)
 
-    async def _create(self, addon: Addon) -> Outcome:
+    async def _create(self, state: AddonState) -> StepResult:
+        addon = state.addon
         if await self._clear_leftovers(addon):
-            return RetryAfter(timedelta(seconds=1))
+            return StepResult(retry_after=timedelta(seconds=1))
         registration = addon.kube_client
         account = account_name(registration.subject) if registration is not None else ""
         try:
-            uid = await self._write(addon, account)
+            uid = await self._write(state, account)
         except NameConflict as conflict:
-            await self._unbind(addon)
-            await self._set_ready_condition(addon, Condition.false(READY, names.NAME_CONFLICT, str(conflict)))
-            return Done()
+            # No right to tokens while its account, or its role, belongs to others.
+            binding = ObjectKey(addon.cluster, role_name(addon.name))
+            with contextlib.suppress(NotFound):
+                await self.ensurer.remove(ROLE_BINDINGS, binding, ours=is_made_for(addon))
+            return _report(Condition.false(READY, names.NAME_CONFLICT, str(conflict)))
         except Conflict:
             raise  # another writer was faster: the next reconcile settles it
         except KubeError as error:
-            await self._set_ready_condition(addon, Condition.false(READY, "TokenInfrastructureApplyFailed", str(error)))
-            raise
+            refusal = Condition.false(READY, "TokenInfrastructureApplyFailed", str(error))
+            return StepResult(StatusChange(conditions=(refusal,)), error=error)
         message = ready_message(ObjectKey(addon.cluster, account), uid)
-        await self._set_ready_condition(addon, Condition.true(READY, "TokenInfrastructureReady", message))
-        return Done()
+        return _report(Condition.true(READY, "TokenInfrastructureReady", message))
 
-    async def _write(self, addon: Addon, account: str) -> str:
+    async def _write(self, state: AddonState, account: str) -> str:
+        addon = state.addon
         ours, ensure = is_made_for(addon), self.ensurer.ensure
+        agents = [] if state.cluster is None else self.cluster_subjects.subjects(state.cluster.object)
         # One after the other: no right to an account, and no binding to a role, that turns out to belong to others.
         made = await ensure(SERVICE_ACCOUNTS, account_manifest(addon, account), ours=ours)
         await ensure(ROLES, role_manifest(addon, account), ours=ours)
-        await ensure(ROLE_BINDINGS, binding_manifest(addon, self._agents(addon.cluster)), ours=ours)
+        await ensure(ROLE_BINDINGS, binding_manifest(addon, agents), ours=ours)
         for name in service_accounts(addon.cluster, addon.name):
             if name != account:
                 await self.ensurer.remove(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, name), ours=ours)
         return uid_of(made)
-
-    def _agents(self, cluster: str) -> list[Object]:
-        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
-        return [] if found is None else self.cluster_subjects.subjects(found)
-
-    async def _unbind(self, addon: Addon) -> None:
-        """Take the right to tokens while its account, or its role, belongs to others."""
-        key = ObjectKey(addon.cluster, role_name(addon.name))
-        with contextlib.suppress(NotFound):
-            await self.ensurer.remove(ROLE_BINDINGS, key, ours=is_made_for(addon))
 
     async def _clear_leftovers(self, addon: Addon) -> bool:
         """Delete what was made for an earlier add-on of this name: its tokens must not have this one's rights."""
@@ -151,40 +122,47 @@ class TokenInfrastructureReconciler(Struct, frozen=True):
                 waiting |= await self.ensurer.remove(resource, key, ours=lambda obj: marked(obj) and not own(obj))
         return waiting
 
-    async def _correct_subject(self, addon: Addon) -> None:
+    def _correct_subject(self, addon: Addon) -> StepResult:
         right = SUBJECTS.default(addon.cluster, addon.name)
         rows = tuple(replace(row, subject=right) if row.type == KUBE_CLIENT else row for row in addon.registrations)
-        change = StatusChange(fields=addon.registration_fields(rows))
-        await self.status.write_if_unchanged(MANAGED_CLUSTER_ADDONS, addon.object, change)
         self.events.refusal(
             addon.object, "SubjectMismatch", "the declared subject was not this add-on's, and was replaced"
         )
+        return StepResult(StatusChange(fields=addon.registration_fields(rows)))
 
-    async def _retire(self, addon: Addon) -> Outcome:
+    async def _retire(self, addon: Addon) -> StepResult:
         """Remove everything once the new driver works; not at once, for an agent may change its mind."""
         now = self.clock.now()
         since = self.retiring.setdefault(addon.key, now)
         wait = decide_retirement_delay(addon.object, since, now=now)
         if wait > timedelta(0):
-            return RetryAfter(wait)
-        await self._remove(addon.key)
+            return StepResult(retry_after=wait)
+        await self._remove_objects(addon.key)
         self.retiring.pop(addon.key, None)
-        await self.status.write(MANAGED_CLUSTER_ADDONS, addon.object, StatusChange(without=(READY,)))
-        return Done()
+        return StepResult(StatusChange(without=(READY,)))
 
-    async def _revoke(self, addon: Addon) -> None:
-        await self._remove(addon.key)
-        message = f"cluster {addon.cluster} is not accepted by this hub: its add-ons have no tokens"
-        await self._set_ready_condition(addon, Condition.false(READY, "ClusterNotAccepted", message))
-
-    async def _remove(self, key: ObjectKey) -> None:
+    async def _remove_objects(self, key: ObjectKey) -> None:
         ours = is_labeled_for(key.name)
         for resource, name in managed_objects(key):
             with contextlib.suppress(NotFound):  # the garbage collector was faster
                 await self.ensurer.remove(resource, name, ours=ours)
 
-    async def _set_ready_condition(self, addon: Addon, condition: Condition) -> None:
-        await self.status.set_condition(MANAGED_CLUSTER_ADDONS, addon.object, condition)
+
+def token_step(context: HubContext) -> TokenInfrastructureStep:
+    cache, subjects = context.cache, context.cluster_subjects
+    for resource in KINDS:
+        cache.informer(resource, TOKEN_OBJECTS)
+    triggers = (
+        *(Trigger(resource, addon_from_labels) for resource in KINDS),
+        Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(cache, subjects, obj)),
+    )
+    return TokenInfrastructureStep(
+        cache, Ensurer(cache, context.client), context.events, context.clock, subjects, triggers
+    )
+
+
+def _report(condition: Condition) -> StepResult:
+    return StepResult(StatusChange(conditions=(condition,)))
 
 
 class TokenInfrastructureAction(Enum):

@@ -21,7 +21,7 @@ from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, Label, agent_user, cluster_group, cluster_group_plain
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.bound_token import BoundToken, read_bound_token
+from watchword.credentials.lifecycle import BoundToken, read_bound_token
 from watchword.kube.access_reviews import UserIdentity, review_token
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, bearer

@@ -2,7 +2,6 @@
 
 from watchword.api import resources
 from watchword.api.crds import schema
-from watchword.api.meta import Object
 
 DEFAULT_VALIDITY = "24h0m0s"
 OCM_DEFAULT_VALIDITY = "8640h0m0s"
@@ -26,58 +25,55 @@ _NAME_RULE = {
 }
 
 
-def _rotation(default: str, *, strict: bool) -> Object:
-    validity = schema.string("How long a token is requested for, as a Go duration: 24h, 90m.", default=default)
-    if strict:
-        validity |= {"pattern": GO_DURATION, "maxLength": 64, "x-kubernetes-validations": _VALIDITY_RULES}
-    enabled = {**schema.boolean("Whether the token is renewed before it expires."), "default": True}
-    return schema.record("How the token is rotated.", {"enabled": enabled, "validity": validity})
-
-
-def _spec(default: str, *, strict: bool) -> Object:
-    audience = schema.string("An audience.", minLength=1, maxLength=LONGEST_AUDIENCE)
-    fields = {
-        "audiences": schema.array(
-            "For whom the token is valid; nothing: for the API server of the cluster.",
-            audience,
-            maxItems=MOST_AUDIENCES,
-        ),
-        "rotation": _rotation(default, strict=strict),
-        "ttlSecondsAfterCreation": schema.whole(
-            "After how many seconds the account is deleted; nothing: never.", minimum=0, exclusiveMinimum=True
-        ),
-    }
-    if strict:
-        rotation = fields["rotation"]
-        fields["rotation"] = {**rotation, "default": {"enabled": True, "validity": default}}
-        return schema.record("What the account is.", fields, default={})
-    return schema.record("What the account is.", fields, required=("rotation",))
-
-
-def _status() -> Object:
-    secret = schema.record(
-        "The Secret beside this object.",
-        {
-            "name": schema.string("Its name."),
-            "lastRefreshTimestamp": schema.date_time("When the token was last written."),
+_STATUS = """\
+status: What is known of the account.
+  conditions @conditions
+  expirationTimestamp dateTime: When the token expires.
+  nextRenewalTimestamp dateTime: When the token is renewed.
+  tokenSecretRef: The Secret beside this object.
+    name*: Its name.
+    lastRefreshTimestamp* dateTime: When the token was last written.
+  clusters: Of an account in a cluster-set namespace: on how many clusters it is.
+    total int32: Clusters of the set.
+    present int32: Clusters that have it.
+"""
+_PARTS = schema.fields(f"""
+audiences list maxItems={MOST_AUDIENCES}: For whom the token is valid; nothing: for the API server of the cluster.
+  - minLength=1 maxLength={LONGEST_AUDIENCE}: An audience.
+enabled boolean default=true: Whether the token is renewed before it expires.
+validity: How long a token is requested for, as a Go duration: 24h, 90m.
+ttl int32 exclusiveMinimum=true: After how many seconds the account is deleted; nothing: never.
+""")
+_FIELDS = schema.fields(
+    f"""
+spec default={{}}: What the account is.
+  audiences @audiences
+  rotation default={{"enabled":true,"validity":"{DEFAULT_VALIDITY}"}}: How the token is rotated.
+    enabled @enabled
+    validity @checkedValidity default="{DEFAULT_VALIDITY}"
+  ttlSecondsAfterCreation @ttl
+{_STATUS}""",
+    {
+        **_PARTS,
+        "checkedValidity": {
+            **_PARTS["validity"],
+            "pattern": GO_DURATION,
+            "maxLength": 64,
+            "x-kubernetes-validations": _VALIDITY_RULES,
         },
-        required=("lastRefreshTimestamp", "name"),
-    )
-    clusters = schema.record(
-        "Of an account in a cluster-set namespace: on how many clusters it is.",
-        {"total": schema.whole("Clusters of the set."), "present": schema.whole("Clusters that have it.")},
-    )
-    return schema.record(
-        "What is known of the account.",
-        {
-            "conditions": schema.conditions(),
-            "expirationTimestamp": schema.date_time("When the token expires."),
-            "nextRenewalTimestamp": schema.date_time("When the token is renewed."),
-            "tokenSecretRef": secret,
-            "clusters": clusters,
-        },
-    )
-
+    },
+)
+_OCM_FIELDS = schema.fields(
+    f"""
+spec: What the account is.
+  audiences @audiences
+  rotation*: How the token is rotated.
+    enabled @enabled
+    validity @validity default="{OCM_DEFAULT_VALIDITY}"
+  ttlSecondsAfterCreation @ttl
+{_STATUS}""",
+    _PARTS,
+)
 
 _COLUMNS = (
     schema.condition_column("Present", "AllServiceAccountPresent"),
@@ -88,28 +84,16 @@ _COLUMNS = (
 )
 
 
-def _version(name: str, default: str, *, strict: bool = False, storage: bool = True) -> Object:
-    return schema.version(
-        name,
-        "An identity on managed clusters, whose token is reported to the hub.",
-        {"spec": _spec(default, strict=strict), "status": _status()},
-        columns=_COLUMNS,
-        storage=storage,
-        **({"x-kubernetes-validations": [_NAME_RULE]} if strict else {}),
-    )
-
-
+_DESCRIPTION = "An identity on managed clusters, whose token is reported to the hub."
 MANAGED_SERVICE_ACCOUNT = schema.definition(
-    resources.MANAGED_SERVICE_ACCOUNTS, _version("v1alpha1", DEFAULT_VALIDITY, strict=True), short_names=("msa",)
+    resources.MANAGED_SERVICE_ACCOUNTS,
+    schema.version("v1alpha1", _DESCRIPTION, _FIELDS, columns=_COLUMNS, **{"x-kubernetes-validations": [_NAME_RULE]}),
+    short_names=("msa",),
 )
+_V1BETA1, _V1ALPHA1 = schema.versions(("v1beta1", "v1alpha1"), _DESCRIPTION, _OCM_FIELDS, columns=_COLUMNS)
+_DEPRECATION = {"deprecated": True, "deprecationWarning": "v1alpha1 is deprecated: use v1beta1"}
 OCM_MANAGED_SERVICE_ACCOUNT = schema.definition(
-    resources.OCM_MANAGED_SERVICE_ACCOUNTS,
-    {
-        **_version("v1alpha1", OCM_DEFAULT_VALIDITY, storage=False),
-        "deprecated": True,
-        "deprecationWarning": "v1alpha1 is deprecated: use v1beta1",
-    },
-    _version("v1beta1", OCM_DEFAULT_VALIDITY),
+    resources.OCM_MANAGED_SERVICE_ACCOUNTS, {**_V1ALPHA1, **_DEPRECATION}, _V1BETA1
 )
 
 ACCOUNT_CRDS = (MANAGED_SERVICE_ACCOUNT, OCM_MANAGED_SERVICE_ACCOUNT)

@@ -1,131 +1,154 @@
-"""Functions with which the schemas of the fleet's kinds are written."""
+"""CustomResourceDefinitions, whose schemas are written as outlines: a line for each field.
 
+    name* kind constraint=value: description
+
+A star marks a required field. A field is a string unless a kind is named, or an object if it has lines below it, which
+are its fields. The line `-` below a list or a map says what it holds. `@name` is a part that is described elsewhere.
+The value of a constraint is JSON, a name in `VALUES`, or a word.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
-from watchword.api.limits import MAX_DOCUMENT_BYTES
+import orjson
+
+from watchword.api import limits
 from watchword.api.meta import Object, Resource
+from watchword.api.names import ADDON_NAMESPACE
 
 PART_OF, PROJECT = "app.kubernetes.io/part-of", "watchword"
 """The label that marks our definitions of kinds which other systems define, too."""
 
-DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-QUALIFIED_NAME = (
-    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
-)
-QUANTITY = (
+VALUES: Mapping[str, Any] = {
+    "ADDON_NAMESPACE": ADDON_NAMESPACE,
+    "CONTAINER_ID": r"^(deployments|daemonsets|statefulsets|replicasets|jobs|cronjobs|pods|\*):.+:.+$",
+    "DEADLINE": "^(([0-9])+[h|m|s])|None$",
+    "DEFAULT_LEASE_SECONDS": limits.DEFAULT_LEASE_SECONDS,
+    "DNS_LABEL": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    "DNS_SUBDOMAIN": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+    # Wider than Open Cluster Management's pattern: every AWS partition, and underscores as EKS allows them.
+    "EKS_ARN": r"^arn:aws(-cn|-us-gov)?:eks:[a-z0-9-]+:\d{12}:cluster/[0-9A-Za-z][A-Za-z0-9_-]{0,99}$",
+    "HOSTNAME": (
+        r"^(([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9\-]*[a-zA-Z0-9])\.)*([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9\-]*[A-Za-z0-9])$"
+    ),
+    "LONGEST_LEASE": int(limits.LONGEST_LEASE.total_seconds()),
+    "OPTIONAL_DNS_LABEL": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$",
+    "QUALIFIED_NAME": (
+        r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+        r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+    ),
+    "REASON": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+    "SHORT_DURATION": r"^([0-9]+(s|m|h))+$",
+    "SIGNER_NAME": r"^([a-z0-9][a-z0-9-]*[a-z0-9]\.)+[a-z]+\/[a-z0-9-\.]+$",
+}
+_QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
-SIGNER_NAME = r"^([a-z0-9][a-z0-9-]*[a-z0-9]\.)+[a-z]+\/[a-z0-9-\.]+$"
-# Wider than Open Cluster Management's pattern: every AWS partition, and underscores as EKS allows them.
-EKS_ARN = r"^arn:aws(-cn|-us-gov)?:eks:[a-z0-9-]+:\d{12}:cluster/[0-9A-Za-z][A-Za-z0-9_-]{0,99}$"
-SHORT_DURATION = r"^([0-9]+(s|m|h))+$"
-
 
 # Far beyond any sensible value: Open Cluster Management has no such bounds, and readers compute with what they read.
 LONGEST_TEXT = 65536
 MOST_ITEMS = 10000
-_LARGEST = {32: 2**31 - 1, 64: 2**53}
+_INT_OR_STRING: Object = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+_MAP: Object = {"type": "object", "maxProperties": MOST_ITEMS}
+_KINDS: Mapping[str, Object] = {
+    "string": {"type": "string", "maxLength": LONGEST_TEXT},
+    "bytes": {"type": "string", "format": "byte", "maxLength": 2 * limits.MAX_DOCUMENT_BYTES},
+    "dateTime": {"type": "string", "format": "date-time"},
+    "boolean": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32", "minimum": 0, "maximum": 2**31 - 1},
+    "int64": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**53},
+    "anyInt64": {"type": "integer", "format": "int64"},
+    "intOrPercent": {**_INT_OR_STRING, "pattern": "^((100|[0-9]{1,2})%|[0-9]+)$"},
+    "quantities": {**_MAP, "additionalProperties": {**_INT_OR_STRING, "pattern": _QUANTITY}},
+    "object": {"type": "object"},
+}
+_LINE = re.compile(
+    r"(?P<name>[^ *:]+)(?P<required>\*?)(?: (?P<kind>[^ =:]+))?(?P<constraints>(?: [^ =:]+=[^ ]+)*)(?:: (?P<what>.+))?"
+)
 
 
 def string(description: str, **constraints: Any) -> Object:
-    return {"type": "string", "description": description, "maxLength": LONGEST_TEXT, **constraints}
+    return {**_KINDS["string"], "description": description, **constraints}
 
 
-def string_enum(description: str, *values: str, default: str | None = None) -> Object:
-    node: Object = {"type": "string", "description": description, "enum": list(values)}
-    return node if default is None else {**node, "default": default}
-
-
-def whole(description: str, *, bits: int = 32, **constraints: Any) -> Object:
-    """Return an integer, by default not a negative one."""
-    bounds = {"minimum": 0, "maximum": _LARGEST[bits]}
-    return {"type": "integer", "format": f"int{bits}", "description": description, **bounds, **constraints}
-
-
-def boolean(description: str) -> Object:
-    return {"type": "boolean", "description": description}
-
-
-def date_time(description: str, *, nullable: bool = False) -> Object:
-    return {
-        "type": "string",
-        "format": "date-time",
-        "description": description,
-        **({"nullable": True} if nullable else {}),
-    }
-
-
-def base64_bytes(description: str) -> Object:
-    return {"type": "string", "format": "byte", "description": description, "maxLength": 2 * MAX_DOCUMENT_BYTES}
-
-
-def record(description: str, fields: dict[str, Object], *, required: tuple[str, ...] = (), **more: Any) -> Object:
-    node: Object = {"type": "object", "description": description, "properties": fields, **more}
+def record(description: str, properties: dict[str, Object], *, required: Sequence[str] = (), **more: Any) -> Object:
+    node: Object = {"type": "object", "description": description, "properties": properties, **more}
     return {**node, "required": list(required)} if required else node
 
 
-def array(description: str, items: Object, *, keys: tuple[str, ...] = (), **constraints: Any) -> Object:
-    """Return a list; with keys, a list that merges item by item."""
-    bounds = {"maxItems": MOST_ITEMS}
-    node: Object = {"type": "array", "description": description, "items": items, **bounds, **constraints}
-    if keys:
-        node["x-kubernetes-list-type"] = "map"
-        node["x-kubernetes-list-map-keys"] = list(keys)
-    return node
+def array(description: str, items: Object, **constraints: Any) -> Object:
+    return {"type": "array", "description": description, "items": items, "maxItems": MOST_ITEMS, **constraints}
 
 
-def map_of(description: str, values: Object) -> Object:
-    return {"type": "object", "description": description, "additionalProperties": values, "maxProperties": MOST_ITEMS}
+def _read_fields(
+    lines: Sequence[str], known: Mapping[str, Object], depth: int = 0
+) -> tuple[dict[str, Object], list[str]]:
+    """Return the fields that are described at a depth, and which of them are required."""
+    starts = [number for number, line in enumerate(lines) if line[2 * depth] != " "]
+    found: dict[str, Object] = {}
+    required: list[str] = []
+    for start, end in pairwise([*starts, len(lines)]):
+        row = _LINE.fullmatch(lines[start].strip())
+        assert row is not None, lines[start]
+        above = known if depth else {**known, **found}
+        inner, inner_required = _read_fields(lines[start + 1 : end], above, depth + 1)
+        found[row["name"]] = _read_node(row, inner, inner_required, above)
+        required += [row["name"]] if row["required"] else []
+    return found, sorted(required)
 
 
-def quantity_map(description: str) -> Object:
-    quantity = {"anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": QUANTITY}
-    return map_of(description, {**quantity, "x-kubernetes-int-or-string": True})
+def _read_node(
+    row: re.Match[str], inner: dict[str, Object], required: Sequence[str], known: Mapping[str, Object]
+) -> Object:
+    kind, what = row["kind"] or ("" if inner else "string"), row["what"] or ""
+    pairs = (each.partition("=") for each in row["constraints"].split())
+    constraints = {name: _read_value(value) for name, _, value in pairs}
+    described = {"description": what} if what else {}
+    if kind.startswith("@"):
+        return {**known[kind[1:]], **described, **constraints}
+    if kind.startswith("enum("):
+        return {"type": "string", **described, "enum": kind[len("enum(") : -1].split(","), **constraints}
+    if kind == "list":
+        keys = constraints.pop("keys", "")
+        merged = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys.split(",")} if keys else {}
+        return array(what, inner["-"], **merged, **constraints)
+    if kind == "map":
+        return {**_MAP, **described, "additionalProperties": inner["-"], **constraints}
+    if not kind:
+        return record(what, inner, required=required, **constraints)
+    return {**_KINDS[kind], **described, **constraints}
 
 
-def conditions(description: str = "What is true of this object, and why.") -> Object:
-    fields = {
-        "type": string("What the statement is about.", maxLength=316, pattern=QUALIFIED_NAME),
-        "status": string_enum("Whether it holds.", "True", "False", "Unknown"),
-        "observedGeneration": whole("The generation the statement was made about.", bits=64, minimum=0),
-        "lastTransitionTime": date_time("When the status last changed."),
-        "reason": string(
-            "One word for programs.", minLength=1, maxLength=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
-        ),
-        "message": string("A sentence for people.", maxLength=32768),
-    }
-    required = ("lastTransitionTime", "message", "reason", "status", "type")
-    return array(description, record("One statement.", fields, required=required), keys=("type",))
+def _read_value(text: str) -> Any:
+    if text in VALUES:
+        return VALUES[text]
+    return orjson.loads(text) if text[0] in '"{[-0123456789' or text in ("true", "false") else text
 
 
-def _atomic(node: Object) -> Object:
-    return {**node, "x-kubernetes-list-type": "atomic"}
+_COMMON = _read_fields(
+    """\
+conditions list keys=type: What is true of this object, and why.
+  -: One statement.
+    type* maxLength=316 pattern=QUALIFIED_NAME: What the statement is about.
+    status* enum(True,False,Unknown): Whether it holds.
+    observedGeneration int64: The generation the statement was made about.
+    lastTransitionTime* dateTime: When the status last changed.
+    reason* maxLength=1024 minLength=1 pattern=REASON: One word for programs.
+    message* maxLength=32768: A sentence for people.
+featureGates list: Features switched on or off.
+  -: One feature.
+    feature*: The feature's name.
+    mode enum(Enable,Disable) default=Disable: Whether it is on.
+""".splitlines(),
+    {},
+)[0]
 
 
-def label_selector(description: str) -> Object:
-    expression = record(
-        "One requirement.",
-        {
-            "key": string("The label's key."),
-            "operator": string("In, NotIn, Exists or DoesNotExist."),
-            "values": _atomic(array("The values compared with.", string("A value."))),
-        },
-        required=("key", "operator"),
-    )
-    fields = {
-        "matchLabels": map_of("Labels that must have exactly these values.", string("A value.")),
-        "matchExpressions": _atomic(array("Requirements that must all hold.", expression)),
-    }
-    return {**record(description, fields), "x-kubernetes-map-type": "atomic"}
-
-
-def feature_gates() -> Object:
-    fields = {
-        "feature": string("The feature's name."),
-        "mode": string_enum("Whether it is on.", "Enable", "Disable", default="Disable"),
-    }
-    return array("Features switched on or off.", record("One feature.", fields, required=("feature",)))
+def fields(outline: str, known: Mapping[str, Object] = {}) -> dict[str, Object]:
+    """Return what an outline describes; its lines refer to what is known, and to what stands above them unindented."""
+    return _read_fields(outline.strip().splitlines(), {**_COMMON, **known})[0]
 
 
 def column(name: str, path: str, type_: str = "string") -> Object:
@@ -140,7 +163,7 @@ AGE = column("Age", ".metadata.creationTimestamp", "date")
 
 
 def version(
-    name: str, description: str, fields: dict[str, Object], *, columns: tuple[Object, ...] = (), **more: Any
+    name: str, description: str, properties: dict[str, Object], *, columns: tuple[Object, ...] = (), **more: Any
 ) -> Object:
     """Return one served version; pass `storage=True` for the one that is stored and `status=False` for none."""
     has_status = more.pop("status", True)
@@ -151,7 +174,7 @@ def version(
             "apiVersion": string("The version of this representation."),
             "kind": string("The kind of this object."),
             "metadata": {"type": "object"},
-            **fields,
+            **properties,
         },
         **more,
     )
@@ -161,6 +184,11 @@ def version(
     if columns:
         node["additionalPrinterColumns"] = list(columns)
     return node
+
+
+def versions(names: tuple[str, ...], description: str, properties: dict[str, Object], **more: Any) -> list[Object]:
+    """Return versions with one schema; the first is stored."""
+    return [version(name, description, properties, storage=name == names[0], **more) for name in names]
 
 
 def definition(resource: Resource, *versions: Object, short_names: tuple[str, ...] = ()) -> Object:

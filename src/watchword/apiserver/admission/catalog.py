@@ -4,16 +4,86 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from watchword.api.meta import Object
-from watchword.apiserver import errors
-from watchword.apiserver.admission.service_accounts import ServiceAccountAdmission
-from watchword.apiserver.authz.escalation import EscalationGuard
-from watchword.apiserver.authz.rbac import RbacAuthorizer
-from watchword.apiserver.csr.strategy import CertificateAdmission, ConditionTimes
-from watchword.apiserver.model import Admit, Now, Operation, Registry
+from watchword.api.meta import Object, ObjectKey
+from watchword.api.resources import SERVICE_ACCOUNTS
+from watchword.apiserver.access.rbac import RbacAuthorizer
+from watchword.apiserver.admission.escalation import EscalationGuard
+from watchword.apiserver.admission.signing_requests import CertificateAdmission, ConditionTimes
+from watchword.apiserver.serving import errors
+from watchword.apiserver.serving.model import Admit, Now, Operation, Registry
+
+DEFAULT_ACCOUNT = "default"
+MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+VOLUME_PREFIX = "kube-api-access-"
+TOKEN_SECONDS = 3607
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class ServiceAccountAdmission(Struct, frozen=True):
+    """A mutating admission step for new pods."""
+
+    registry: Registry
+    entropy: Callable[[int], bytes]
+
+    async def __call__(self, operation: Operation) -> None:
+        """Set the account, require that it exists, and mount its token unless pod or account opted out."""
+        resource = operation.kind.resource
+        if operation.verb != "create" or resource.group or resource.plural != "pods" or operation.subresource:
+            return
+        if operation.new is None:
+            return
+        spec = operation.new.setdefault("spec", {})
+        name = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(operation.key.namespace, name))
+        if account is None:
+            message = (
+                f"error looking up service account {operation.key.namespace}/{name}: "
+                f"serviceaccount {errors.quote(name)} not found"
+            )
+            raise errors.forbidden(resource, operation.key.name, message)
+        if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = account["imagePullSecrets"]
+        if wants_token(spec, account):
+            mount_token(spec, VOLUME_PREFIX + self._suffix())
+
+    def _suffix(self) -> str:
+        return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in self.entropy(5))
+
+
+def wants_token(spec: Object, account: Object) -> bool:
+    """Whether the token is mounted: the pod's setting wins over the account's."""
+    for said in (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken")):
+        if said is not None:
+            return bool(said)
+    return True
+
+
+def mount_token(spec: Object, volume: str) -> None:
+    mounted = False
+    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+        mounts = container.setdefault("volumeMounts", [])
+        if not any(mount.get("mountPath") == MOUNT_PATH for mount in mounts):
+            mounts.append({"name": volume, "readOnly": True, "mountPath": MOUNT_PATH})
+            mounted = True
+    if mounted:
+        spec.setdefault("volumes", []).append({"name": volume, "projected": _projection()})
+
+
+def _projection() -> Object:
+    field = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [field]}},
+        ],
+        "defaultMode": 420,
+    }
+
 
 PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
-NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 class AdmissionSteps(Struct, frozen=True):
@@ -29,7 +99,6 @@ def admission_steps(
     return AdmissionSteps(
         mutating=(
             deduplicate_owners,
-            taint_new_nodes,
             ServiceAccountAdmission(registry, entropy),
             ConditionTimes(now),
             # last among these: it checks the object that is about to be validated
@@ -50,16 +119,6 @@ async def protect_namespaces(operation: Operation) -> None:
         return
     if operation.key.name in PROTECTED_NAMESPACES:
         raise errors.forbidden(resource, operation.key.name, "this namespace may not be deleted")
-
-
-async def taint_new_nodes(operation: Operation) -> None:
-    kind = operation.kind.resource
-    if operation.old is not None or operation.new is None or (kind.group, kind.kind) != ("", "Node"):
-        return
-    spec = operation.new.setdefault("spec", {})
-    taints = spec.get("taints") or []
-    if not any(taint.get("key") == NOT_READY["key"] and taint.get("effect") == "NoSchedule" for taint in taints):
-        spec["taints"] = [*taints, dict(NOT_READY)]
 
 
 async def deduplicate_owners(operation: Operation) -> None:

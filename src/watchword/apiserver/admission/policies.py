@@ -10,15 +10,15 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import NAMESPACES, VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
-from watchword.apiserver import errors
+from watchword.apiserver.access.rbac import Authorizer
 from watchword.apiserver.admission.policy_matching import (
     AdmissionAttributes,
     MatchResources,
     PolicyMatcher,
     read_attributes,
 )
-from watchword.apiserver.authz.model import Authorizer
-from watchword.apiserver.model import ApiError, Operation, Registry
+from watchword.apiserver.serving import errors
+from watchword.apiserver.serving.model import ApiError, Operation, Registry
 
 if TYPE_CHECKING:
     from watchword.apiserver.admission.policy_evaluation import Denial, Policy

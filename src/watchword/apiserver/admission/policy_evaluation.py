@@ -10,10 +10,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.meta import Object
+from watchword.apiserver.access.chain import AUTHENTICATED, service_account_groups, service_account_name
+from watchword.apiserver.access.rbac import AuthorizationDecision, Authorizer
 from watchword.apiserver.admission.policy_matching import AdmissionAttributes, MatchResources
-from watchword.apiserver.authn.model import AUTHENTICATED, service_account_groups, service_account_name
-from watchword.apiserver.authz.model import AuthorizationDecision, Authorizer
-from watchword.apiserver.model import Operation, RequestInfo, User, user_info
+from watchword.apiserver.serving.model import Operation, RequestInfo, User, user_info
 from watchword.cel.evaluate import Environment, Expression, compile_expression
 from watchword.cel.functions import CelError, typed
 from watchword.cel.syntax import CelSyntaxError

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.resources import NAMESPACES
 from watchword.api.selectors import LabelSelector, SelectorError, parse_structured_selector
-from watchword.apiserver import errors
-from watchword.apiserver.model import Operation, Registry, ResourceKind
-from watchword.apiserver.registry.object_storage import bucket_of, convert
+from watchword.apiserver.serving import errors
+from watchword.apiserver.serving.model import Operation, Registry, ResourceKind
+from watchword.apiserver.serving.object_storage import bucket_of, convert
 
 
 class AdmissionAttributes(Struct, frozen=True):
@@ -36,10 +36,9 @@ def read_attributes(operation: Operation) -> AdmissionAttributes:
     is_namespace = (resource.group, resource.plural) == ("", NAMESPACES.plural)
     new, old = operation.new, operation.old
     if operation.subresource == "scale":
-        from watchword.apiserver.serving.scale import scale_of
+        from watchword.apiserver.serving.resources import scale_of
 
-        paths = operation.kind.scale_paths or ("spec.replicas", "status.replicas", "")
-        new, old = (None if obj is None else scale_of(obj, paths) for obj in (new, old))
+        new, old = (None if obj is None else scale_of(obj) for obj in (new, old))
     return AdmissionAttributes(
         operation=operation.verb.upper(),
         resource=resource,

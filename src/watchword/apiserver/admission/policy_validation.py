@@ -1,12 +1,12 @@
-"""Defaults and validation of ValidatingAdmissionPolicies and their bindings."""
+"""Validation of ValidatingAdmissionPolicies and their bindings."""
 
 from collections.abc import Collection, Iterator, Sequence
 
 from watchword.api.meta import Object
 from watchword.apiserver.admission.policy_evaluation import CONDITIONS, PolicyExpression, environment_of
-from watchword.apiserver.field_errors import invalid, not_supported, required, too_many
 from watchword.apiserver.kinds.metadata import dns_subdomain, qualified_name, selector_errors
-from watchword.apiserver.model import FieldError, Operation
+from watchword.apiserver.serving.field_errors import invalid, not_supported, required, too_many
+from watchword.apiserver.serving.model import FieldError, Operation
 from watchword.cel.evaluate import Environment
 
 REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
@@ -18,33 +18,6 @@ _BOTH_ACTIONS = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
     "headers serves no purpose)"
 )
-
-
-def default_policy(policy: Object) -> None:
-    """Set the failure policy and what matchConstraints leave open."""
-    spec = policy.get("spec") or {}
-    if "spec" in policy and not spec.get("failurePolicy"):
-        spec["failurePolicy"] = "Fail"
-    if spec.get("matchConstraints") is not None:
-        _default_match(spec["matchConstraints"])
-
-
-def default_policy_binding(binding: Object) -> None:
-    """Set what matchResources leave open."""
-    match = (binding.get("spec") or {}).get("matchResources")
-    if match is not None:
-        _default_match(match)
-
-
-def _default_match(match: Object) -> None:
-    if not match.get("matchPolicy"):
-        match["matchPolicy"] = "Equivalent"
-    for selector in ("namespaceSelector", "objectSelector"):
-        if match.get(selector) is None:
-            match[selector] = {}
-    for row in (*(match.get("resourceRules") or ()), *(match.get("excludeResourceRules") or ())):
-        if not row.get("scope"):
-            row["scope"] = "*"
 
 
 def validate_policy(operation: Operation) -> list[FieldError]:

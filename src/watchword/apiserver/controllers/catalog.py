@@ -7,18 +7,17 @@ from datetime import timedelta
 
 from msgspec import Struct, field
 
-from watchword.apiserver.authz.model import Authorizer
-from watchword.apiserver.controllers.all_kinds_watch import AllKindsWatch
+from watchword.apiserver.access.rbac import Authorizer
+from watchword.apiserver.access.tokens import TokenIssuer
+from watchword.apiserver.admission.signing_requests import LONGEST_LIFETIME
 from watchword.apiserver.controllers.certificate_requests import CertificateRequestController
 from watchword.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from watchword.apiserver.controllers.event_expiry import EVENT_TTL, EventExpiryController
-from watchword.apiserver.controllers.garbage_collection import GarbageCollector
+from watchword.apiserver.controllers.garbage_collection import AllKindsWatch, GarbageCollector
 from watchword.apiserver.controllers.legacy_tokens import LegacyTokenController
 from watchword.apiserver.controllers.namespaces import NamespaceDefaultsController, NamespaceLifecycleController
 from watchword.apiserver.controllers.worker import BuiltInController, ControllerService
-from watchword.apiserver.csr.signers import LONGEST_LIFETIME
-from watchword.apiserver.model import Now, Registry, Service
-from watchword.apiserver.tokens import TokenIssuer
+from watchword.apiserver.serving.model import Now, Registry, Service
 from watchword.pki.authority import Authority
 
 CONTROLLERS: Mapping[str, Callable[[ControllerContext, AllKindsWatch], BuiltInController]] = {

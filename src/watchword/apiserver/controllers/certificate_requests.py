@@ -8,10 +8,10 @@ from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.apiserver.authz.model import Authorizer
+from watchword.apiserver.access.rbac import Authorizer
+from watchword.apiserver.admission import signing_requests as signers
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
-from watchword.apiserver.csr import signers
-from watchword.apiserver.model import Now, Registry, RequestInfo
+from watchword.apiserver.serving.model import Now, Registry, RequestInfo
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError

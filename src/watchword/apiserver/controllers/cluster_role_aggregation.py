@@ -7,7 +7,7 @@ from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.resources import CLUSTER_ROLES
 from watchword.api.selectors import LabelSelector, SelectorError, parse_structured_selector
 from watchword.apiserver.controllers.worker import Watches, Worker
-from watchword.apiserver.model import Registry
+from watchword.apiserver.serving.model import Registry
 
 
 class ClusterRoleAggregationController:

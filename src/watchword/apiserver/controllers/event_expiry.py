@@ -8,7 +8,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CORE_EVENTS
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver.controllers.worker import Watches, Worker
-from watchword.apiserver.model import ApiError, Now, Registry
+from watchword.apiserver.serving.model import ApiError, Now, Registry
 
 EVENT_TTL = timedelta(hours=1)
 _BATCH = 100  # deletions that commit together

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
+from watchword.apiserver.access.tokens import TokenIssuer
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
-from watchword.apiserver.model import Registry, decode_base64
-from watchword.apiserver.tokens import TokenIssuer
+from watchword.apiserver.serving.model import Registry, decode_base64
 
 SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - a type, not a secret
 NAME_ANNOTATION = "kubernetes.io/service-account.name"

@@ -9,9 +9,9 @@ from watchword.api.conditions import Condition, conditions_of, merge_condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, finalizers_of, is_deleting
 from watchword.api.resources import CONFIG_MAPS, CORE_EVENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
-from watchword.apiserver.controllers.all_kinds_watch import AllKindsWatch, stored_kinds
+from watchword.apiserver.controllers.garbage_collection import AllKindsWatch, stored_kinds
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
-from watchword.apiserver.model import ApiError, Now, Registry
+from watchword.apiserver.serving.model import ApiError, Now, Registry
 
 ACCOUNT = "default"
 BUNDLE = "kube-root-ca.crt"

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
-from watchword.apiserver.model import ApiError, Registry
+from watchword.apiserver.serving.model import ApiError, Registry
 
 K = TypeVar("K", bound=Hashable)
 

@@ -19,8 +19,8 @@ from watchword.apiserver.crd.definition import (
     with_conditions,
 )
 from watchword.apiserver.crd.served_kinds import kinds_of
-from watchword.apiserver.model import Now, Registry, ResourceKind
-from watchword.apiserver.schema.from_openapi import text
+from watchword.apiserver.kinds.from_openapi import text
+from watchword.apiserver.serving.model import Now, Registry, ResourceKind
 
 RECHECK_SECONDS = 0.5  # while objects of a deleted definition wait for their finalizers
 

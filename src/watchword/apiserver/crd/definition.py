@@ -8,15 +8,14 @@ from msgspec import Struct
 
 from watchword.api.conditions import Condition
 from watchword.api.json import same_json, show
-from watchword.api.meta import Object, annotations_of
+from watchword.api.meta import Object
 from watchword.api.time import rfc3339
-from watchword.apiserver.field_errors import invalid, required
+from watchword.apiserver.kinds.from_openapi import below, objects, text, texts
 from watchword.apiserver.kinds.metadata import dns1035_label
-from watchword.apiserver.model import FieldError
-from watchword.apiserver.schema.from_openapi import below, objects, text, texts
+from watchword.apiserver.serving.field_errors import invalid, required
+from watchword.apiserver.serving.model import FieldError
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
-API_APPROVED: Final = "api-approved.kubernetes.io"
 SCHEMAS_REMEMBERED: Final = 256
 """So many documents are read and validated once per process: most control planes are given the same ones."""
 
@@ -164,24 +163,8 @@ def decide_status(definition: Object, others: Iterable[Object], now: datetime) -
         wanted.append(ESTABLISHED)
     else:
         wanted.append(NOT_ACCEPTED)
-    approval = decide_api_approval(definition)
-    if approval is not None:
-        wanted.append(approval)
     status = {**status_of(definition), "acceptedNames": {"plural": "", "kind": "", **verdict.accepted}}
     return with_conditions(status, wanted, now)
-
-
-def decide_api_approval(definition: Object) -> Condition | None:
-    """Return whether a group of the Kubernetes community is used with its consent; None for other groups."""
-    group, said = text(spec_of(definition), "group"), annotations_of(definition).get(API_APPROVED) or ""
-    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
-        return None
-    name = "KubernetesAPIApprovalPolicyConformant"
-    if not said:
-        return Condition(name, "False", "MissingAnnotation", f'the annotation "{API_APPROVED}" is missing')
-    if said.startswith("unapproved"):
-        return Condition(name, "False", "UnapprovedAnnotation", f'not approved: "{said}"')
-    return Condition(name, "True", "ApprovedAnnotation", f"approved in {said}")
 
 
 def with_conditions(status: Object, wanted: Iterable[Condition], now: datetime) -> Object:

@@ -1,6 +1,6 @@
 """The kinds that a CustomResourceDefinition adds, one for each version it serves."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache, lru_cache, partial
 from typing import Any
@@ -19,17 +19,16 @@ from watchword.apiserver.crd.definition import (
     subresources_of,
     versions_of,
 )
-from watchword.apiserver.discovery.documents import by_priority
-from watchword.apiserver.errors import bad_request, forbidden, quote
-from watchword.apiserver.field_errors import invalid
+from watchword.apiserver.documents.discovery import by_priority
 from watchword.apiserver.kinds.build import compared
 from watchword.apiserver.kinds.columns import NAME, age
+from watchword.apiserver.kinds.from_openapi import from_openapi, objects, text, texts
+from watchword.apiserver.kinds.messages import OBJECT_META, schemas
 from watchword.apiserver.kinds.metadata import metadata_validator
-from watchword.apiserver.kinds.schemas import OBJECT_META, schemas
+from watchword.apiserver.kinds.schema import Schema
 from watchword.apiserver.kinds.typed import TypeMismatch, typed
-from watchword.apiserver.model import Column, FieldError, Operation, ResourceKind, Validator
-from watchword.apiserver.schema.from_openapi import from_openapi, objects, text, texts
-from watchword.apiserver.schema.model import Schema
+from watchword.apiserver.serving.errors import bad_request, forbidden, quote
+from watchword.apiserver.serving.model import Column, Operation, ResourceKind
 
 _AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
@@ -103,52 +102,6 @@ def _newer(definition: Object, name: str) -> str:
     return ordered[0] if ordered[0] != name else ""
 
 
-_LARGEST = 2**31 - 1
-
-
-def scale_validator(paths: tuple[str, str, str] | None) -> tuple[Validator, ...]:
-    """Return the validator of the two counts; none without a scale endpoint."""
-    if paths is None:
-        return ()
-    counts = paths[:2]
-
-    def validate(operation: Operation) -> list[FieldError]:
-        return [error for path in counts if path for error in _count_errors(operation.new or {}, path)]
-
-    return (validate,)
-
-
-def _count_errors(obj: Object, path: str) -> Iterator[FieldError]:
-    place, value = f".{path}", _found(obj, path.split("."))
-    if isinstance(value, _Misplaced):
-        yield invalid(place, 0, f"{place} accessor error: {value.complaint}")
-    elif value is not None and value < 0:
-        yield invalid(place, value, "should be a non-negative integer")
-    elif value is not None and value > _LARGEST:
-        yield invalid(place, value, f"should be less than or equal to {_LARGEST}")
-
-
-class _Misplaced:
-    def __init__(self, value: Any, wanted: str) -> None:
-        names: dict[type, str] = {str: "string", bool: "bool", float: "float64", int: "int64", list: "[]interface {}"}
-        found = names.get(type(value), "map[string]interface {}")
-        shown = str(value).lower() if isinstance(value, bool) else str(value)
-        self.complaint = f"{shown} is of the type {found}, expected {wanted}"
-
-
-def _found(obj: Object, steps: list[str]) -> int | _Misplaced | None:
-    value: Any = obj
-    for step in steps:
-        if not isinstance(value, dict):
-            return _Misplaced(value, "map[string]interface{}")
-        if value.get(step) is None:
-            return None
-        value = value[step]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else _Misplaced(value, "int64")
-
-
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """In the order in which upstream lists them for custom resources."""
 
@@ -166,7 +119,6 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
         kind=text(names, "kind"),
         namespaced=spec.get("scope") == "Namespaced",
     )
-    scale_paths = _scale_paths(subresources_of(version).get("scale"))
     return ResourceKind(
         resource=resource,
         schema_source=cache(partial(schema_of, orjson.dumps(openapi_of(version) or {}))),
@@ -174,15 +126,14 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
         short_names=texts(names, "shortNames"),
         categories=texts(names, "categories"),
         verbs=VERBS,
-        subresources=tuple(name for name in ("status", "scale") if name in subresources_of(version)),
-        scale_paths=scale_paths,
+        subresources=("status",) if "status" in subresources_of(version) else (),
         columns=columns_of(version),
         selectable_fields=_selectable(version, namespaced=resource.namespaced),
         custom=True,
         has_generation=True,
         default=(_shape_metadata(resource),),
         prepare=(_refuse_new,) if is_deleting(definition) else (_warn_of_finalizers,),
-        validate=(metadata_validator(), *scale_validator(scale_paths)),
+        validate=(metadata_validator(),),
         deprecation=deprecation_of(definition, version),
         storage_version=storage_version(definition),
     )
@@ -192,14 +143,6 @@ def _kind(definition: Object, version: Object) -> ResourceKind:
 def schema_of(document: bytes) -> Schema:
     """Return the schema of a resource from its openAPIV3Schema; control planes of one process share it."""
     return from_openapi(orjson.loads(document), metadata=schemas().of_message(OBJECT_META))
-
-
-def _scale_paths(scale: Object | None) -> tuple[str, str, str] | None:
-    if scale is None:
-        return None
-    names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
-    wanted, observed, selector = (text(scale, name).removeprefix(".") for name in names)
-    return wanted, observed, selector
 
 
 def _shape_metadata(resource: Resource) -> Callable[[Object], None]:

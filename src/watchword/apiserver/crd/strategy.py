@@ -1,27 +1,19 @@
 """What happens to a CustomResourceDefinition on its way to the store."""
 
-from functools import lru_cache
-
-import orjson
-
 from watchword.api.meta import Object, finalizers_of
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver.crd.definition import (
     CLEANUP_FINALIZER,
     PENDING,
-    SCHEMAS_REMEMBERED,
     names_of,
-    openapi_of,
     spec_of,
     status_of,
     storage_version,
-    versions_of,
     with_conditions,
 )
 from watchword.apiserver.crd.validation import definition_errors
-from watchword.apiserver.model import FieldError, Operation
-from watchword.apiserver.schema.formats import is_known_format
-from watchword.apiserver.schema.from_openapi import nodes_of, text, texts
+from watchword.apiserver.kinds.from_openapi import text, texts
+from watchword.apiserver.serving.model import FieldError, Operation
 
 
 def default_definition(definition: Object) -> None:
@@ -46,7 +38,6 @@ def prepare_definition(operation: Operation) -> None:
     stored = list(texts(status, "storedVersions"))
     if storage and storage not in stored:
         new["status"] = {**status, "storedVersions": [*stored, storage]}
-    operation.warnings.extend(_warnings(new, operation.old))
 
 
 def validate_definition(operation: Operation) -> list[FieldError]:
@@ -67,27 +58,3 @@ def mark_terminating(definition: Object) -> None:
         definition["status"] = with_conditions(status_of(definition), [PENDING], since)
     if CLEANUP_FINALIZER not in finalizers_of(definition):
         metadata["finalizers"] = [*finalizers_of(definition), CLEANUP_FINALIZER]
-
-
-def _warnings(new: Object, old: Object | None) -> list[str]:
-    """Return warnings about what the definition requests and does not get; on an update only new ones."""
-    known = set(_shortcomings(old)) if old is not None else set()
-    return [each for each in dict.fromkeys(_shortcomings(new)) if each not in known]
-
-
-def _shortcomings(definition: Object) -> list[str]:
-    found: list[str] = []
-    for version in versions_of(definition):
-        openapi = openapi_of(version)
-        if openapi is None:
-            continue
-        found.extend(f'unrecognized format "{name}"' for name in _unknown_formats(orjson.dumps(openapi)))
-    if text(spec_of(definition).get("conversion") or {}, "strategy") == "Webhook":
-        found.append("conversion webhooks are not called: objects keep their fields in every version")
-    return found
-
-
-@lru_cache(maxsize=SCHEMAS_REMEMBERED)
-def _unknown_formats(document: bytes) -> tuple[str, ...]:
-    named = [text(node, "format") for _, node in nodes_of(orjson.loads(document)) if text(node, "type") == "string"]
-    return tuple(name for name in named if name and not is_known_format(name))

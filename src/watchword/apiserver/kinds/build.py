@@ -10,10 +10,10 @@ from watchword.api import resources
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.kinds.columns import PLAIN, at
+from watchword.apiserver.kinds.messages import kind_schema, messages
 from watchword.apiserver.kinds.metadata import NameRule, any_name, dns_subdomain, metadata_validator
-from watchword.apiserver.kinds.schemas import kind_schema, messages
 from watchword.apiserver.kinds.typed import typed
-from watchword.apiserver.model import Column, Hook, Operation, ResourceKind, Validator
+from watchword.apiserver.serving.model import Column, Hook, Operation, ResourceKind, Validator
 
 
 class LazyFunction:

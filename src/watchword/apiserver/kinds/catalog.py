@@ -1,15 +1,17 @@
 """The built-in kinds as data: what is served, with which rules and columns."""
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from watchword.api import resources
 from watchword.api.meta import Resource
-from watchword.apiserver.authz.validation import default_binding, prepare_role, validate_binding, validate_role
-from watchword.apiserver.kinds import columns, core, workload_columns
+from watchword.apiserver.access.role_validation import default_binding, prepare_role, validate_binding, validate_role
+from watchword.apiserver.kinds import columns, core
 from watchword.apiserver.kinds.build import REVIEWS, LazyFunction, builtin, selectable, separate_status
 from watchword.apiserver.kinds.columns import DATED, at
 from watchword.apiserver.kinds.metadata import any_name, dns1035_label, dns_label, path_segment
-from watchword.apiserver.model import Column, Hook, ResourceKind, Validator
+from watchword.apiserver.serving.model import Column, Hook, ResourceKind, Validator
 
 _CRD_HOOKS = "watchword.apiserver.crd.strategy"
 _POLICY_HOOKS = "watchword.apiserver.admission.policy_validation"
@@ -39,8 +41,8 @@ ACCESS: tuple[ResourceKind, ...] = (
         resources.CERTIFICATE_SIGNING_REQUESTS,
         name=any_name,
         fields=selectable("spec.signerName"),
-        prepare=(LazyFunction("watchword.apiserver.csr.strategy", "prepare_signing_request"),),
-        validate=(LazyFunction("watchword.apiserver.csr.strategy", "validate_signing_request"),),
+        prepare=(LazyFunction("watchword.apiserver.admission.signing_requests", "prepare_signing_request"),),
+        validate=(LazyFunction("watchword.apiserver.admission.signing_requests", "validate_signing_request"),),
         columns=columns.CERTIFICATE_SIGNING_REQUEST,
         short_names=("csr",),
         subresources=("approval", "status"),
@@ -61,7 +63,6 @@ ACCESS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         resources.VALIDATING_ADMISSION_POLICIES,
-        default=(LazyFunction(_POLICY_HOOKS, "default_policy"),),
         prepare=(separate_status(resources.VALIDATING_ADMISSION_POLICIES),),
         validate=(LazyFunction(_POLICY_HOOKS, "validate_policy"),),
         columns=columns.POLICY,
@@ -71,7 +72,6 @@ ACCESS: tuple[ResourceKind, ...] = (
     ),
     builtin(
         resources.VALIDATING_ADMISSION_POLICY_BINDINGS,
-        default=(LazyFunction(_POLICY_HOOKS, "default_policy_binding"),),
         validate=(LazyFunction(_POLICY_HOOKS, "validate_policy_binding"),),
         columns=columns.POLICY_BINDING,
         categories=("api-extensions",),
@@ -156,124 +156,76 @@ ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 
 
-# The modules of the rules are loaded on first use: a hub may never have a pod.
-_PODS = "watchword.apiserver.kinds.pods"
-_SERVICES = "watchword.apiserver.kinds.services"
+# The module of the rules is loaded on first use: a hub may never have a pod.
 _WORKLOADS = "watchword.apiserver.kinds.workloads"
-_SCALE = ("spec.replicas", "status.replicas", "spec.selector")
+_REQUIRED = LazyFunction(_WORKLOADS, "validate_required")
+_DEFAULT = (LazyFunction(_WORKLOADS, "default_workload"),)
 
-_POD_FIELDS = selectable(
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "status.phase",
-    "status.podIP",
-    "status.nominatedNodeName",
-)
-_POD_FIELDS["spec.hostNetwork"] = lambda pod: str(bool(at(pod, "spec.hostNetwork"))).lower()
-_POD_FIELDS["status.podIPs"] = lambda pod: ",".join(
-    each.get("ip") or "" for each in (pod.get("status") or {}).get("podIPs") or ()
-)
+
+def _workload(resource: Resource, *short_names: str, **served: Any) -> ResourceKind:
+    """Return a kind with a status of its own, whose rules are those of its table unless `served` has others."""
+    return builtin(
+        resource,
+        **{
+            "prepare": (separate_status(resource),),
+            "validate": (_REQUIRED,),
+            "categories": ("all",),
+            "subresources": ("status",),
+            "has_generation": True,
+            **served,
+        },
+        short_names=short_names,
+        unconditional_update=True,
+    )
+
 
 WORKLOADS: tuple[ResourceKind, ...] = (
-    builtin(
+    _workload(
         resources.PODS,
-        default=(LazyFunction(_PODS, "default_pod"),),
-        prepare=(LazyFunction(_PODS, "prepare_pod"),),
-        validate=(LazyFunction(_PODS, "validate_pod"),),
-        fields=_POD_FIELDS,
-        columns=workload_columns.POD,
-        short_names=("po",),
-        categories=("all",),
-        subresources=("ephemeralcontainers", "status"),
-        unconditional_update=True,
+        "po",
+        default=_DEFAULT,
+        validate=(LazyFunction(_WORKLOADS, "validate_pod"),),
+        fields=selectable("spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "status.phase"),
+        columns=columns.POD,
         returns_deleted_object=True,
-        has_generation=True,
     ),
-    builtin(
+    _workload(
         resources.NODES,
-        default=(LazyFunction(_PODS, "default_node"),),
+        "no",
         prepare=(separate_status(resources.NODES, on_create=False),),
+        validate=(),
+        categories=(),
         fields={"spec.unschedulable": lambda node: str(bool(at(node, "spec.unschedulable"))).lower()},
-        columns=workload_columns.NODE,
-        short_names=("no",),
-        subresources=("status",),
-        unconditional_update=True,
+        columns=columns.NODE,
+        has_generation=False,
     ),
-    builtin(
+    _workload(
         resources.SERVICES,
+        "svc",
         name=dns1035_label,
-        default=(LazyFunction(_SERVICES, "default_service"),),
-        prepare=(separate_status(resources.SERVICES), LazyFunction(_SERVICES, "prepare_service")),
-        validate=(LazyFunction(_SERVICES, "validate_service"),),
         fields=selectable("spec.clusterIP", "spec.type"),
-        columns=workload_columns.SERVICE,
-        short_names=("svc",),
-        categories=("all",),
-        subresources=("status",),
-        unconditional_update=True,
+        columns=columns.SERVICE,
         create_on_update=True,
         returns_deleted_object=True,
+        has_generation=False,
     ),
-    builtin(
-        ENDPOINTS,
-        default=(LazyFunction(_SERVICES, "default_endpoints"),),
-        columns=workload_columns.ENDPOINTS,
-        short_names=("ep",),
-        unconditional_update=True,
-        create_on_update=True,
+    builtin(ENDPOINTS, short_names=("ep",), unconditional_update=True, create_on_update=True),
+    _workload(
+        resources.DEPLOYMENTS, "deploy", default=_DEFAULT, columns=columns.DEPLOYMENT, subresources=("scale", "status")
     ),
-    builtin(
-        resources.DEPLOYMENTS,
-        default=(LazyFunction(_WORKLOADS, "default_deployment"),),
-        prepare=(separate_status(resources.DEPLOYMENTS), LazyFunction(_WORKLOADS, "prepare_deployment")),
-        validate=(LazyFunction(_WORKLOADS, "validate_deployment"),),
-        columns=workload_columns.DEPLOYMENT,
-        short_names=("deploy",),
-        categories=("all",),
-        subresources=("scale", "status"),
-        scale_paths=_SCALE,
-        unconditional_update=True,
-        has_generation=True,
-    ),
-    builtin(
-        REPLICA_SETS,
-        default=(LazyFunction(_WORKLOADS, "default_replica_set"),),
-        prepare=(separate_status(REPLICA_SETS),),
-        validate=(LazyFunction(_WORKLOADS, "validate_replica_set"),),
-        fields=selectable("status.replicas"),
-        columns=workload_columns.REPLICA_SET,
-        short_names=("rs",),
-        categories=("all",),
-        subresources=("scale", "status"),
-        scale_paths=_SCALE,
-        unconditional_update=True,
-        has_generation=True,
-    ),
-    builtin(
+    _workload(REPLICA_SETS, "rs", default=_DEFAULT, columns=columns.REPLICA_SET, subresources=("scale", "status")),
+    _workload(
         resources.JOBS,
         default=(LazyFunction(_WORKLOADS, "default_job"),),
         prepare=(separate_status(resources.JOBS), LazyFunction(_WORKLOADS, "prepare_job")),
-        validate=(LazyFunction(_WORKLOADS, "validate_job"),),
-        fields={"status.successful": lambda job: str(at(job, "status.succeeded") or 0)},
-        columns=workload_columns.JOB,
-        categories=("all",),
-        subresources=("status",),
-        unconditional_update=True,
-        has_generation=True,
+        columns=columns.JOB,
     ),
-    builtin(
+    _workload(
         resources.CRON_JOBS,
-        default=(LazyFunction(_WORKLOADS, "default_cron_job"),),
-        prepare=(separate_status(resources.CRON_JOBS),),
+        "cj",
+        default=_DEFAULT,
         validate=(LazyFunction(_WORKLOADS, "validate_cron_job"),),
-        columns=workload_columns.CRON_JOB,
-        short_names=("cj",),
-        categories=("all",),
-        subresources=("status",),
-        unconditional_update=True,
-        has_generation=True,
+        columns=columns.CRON_JOB,
     ),
 )
 

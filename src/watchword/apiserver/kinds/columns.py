@@ -1,12 +1,12 @@
-"""Columns of tables: their cells, and those that `kubectl get` shows for kinds without workloads."""
+"""Columns of tables: their cells, and those that `kubectl get` shows for the built-in kinds."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from watchword.api.meta import Object
+from watchword.api.meta import Object, is_deleting
 from watchword.api.time import parse_rfc3339
-from watchword.apiserver.model import Column
+from watchword.apiserver.serving.model import Column
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _YEAR = 365 * _DAY
@@ -141,20 +141,8 @@ CERTIFICATE_SIGNING_REQUEST = (
 )
 
 
-def _param_kind(policy: Object, _: datetime) -> str:
-    kind = at(policy, "spec.paramKind")
-    return f"{kind.get('apiVersion') or ''}/{kind.get('kind') or ''}" if kind else "<unset>"
-
-
-def _param_ref(binding: Object, _: datetime) -> str:
-    ref = at(binding, "spec.paramRef") or {}
-    return f"{ref.get('namespace') or '*'}/{ref['name']}" if ref.get("name") else "<unset>"
-
-
-POLICY = (NAME, Column("Validations", size("spec.validations"), type="integer"), Column("ParamKind", _param_kind), AGE)
-POLICY_BINDING = (NAME, Column("PolicyName", text("spec.policyName")), Column("ParamRef", _param_ref), AGE)
-
-
+POLICY = (NAME, Column("Validations", size("spec.validations"), type="integer"), AGE)
+POLICY_BINDING = (NAME, Column("PolicyName", text("spec.policyName")), AGE)
 NAMESPACE = (NAME, Column("Status", text("status.phase")), AGE)
 SECRET = (NAME, Column("Type", text("type")), Column("Data", size("data")), AGE)
 CONFIG_MAP = (NAME, Column("Data", lambda obj, _: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())), AGE)
@@ -200,4 +188,93 @@ EVENT = (
     wide("First Seen", _first_seen),
     wide("Count", _count),
     Column("Name", text("metadata.name"), format="name", priority=1),
+)
+
+
+def _pod_status(pod: Object, _: datetime) -> str:
+    """Return why a container does not run, or the phase of the pod."""
+    if is_deleting(pod):
+        return "Terminating"
+    shown = at(pod, "status.reason") or at(pod, "status.phase") or ""
+    for container in at(pod, "status.containerStatuses") or ():
+        waiting, ended = at(container, "state.waiting") or {}, at(container, "state.terminated")
+        if waiting.get("reason"):
+            shown = waiting["reason"]
+        elif ended is not None:
+            shown = ended.get("reason") or f"ExitCode:{ended.get('exitCode') or 0}"
+    return str(shown)
+
+
+def _containers(pod: Object, field: str) -> int:
+    return sum(int(each.get(field) or 0) for each in at(pod, "status.containerStatuses") or ())
+
+
+POD = (
+    NAME,
+    Column("Ready", lambda pod, _: f"{_containers(pod, 'ready')}/{len(at(pod, 'spec.containers') or ())}"),
+    Column("Status", _pod_status),
+    Column("Restarts", lambda pod, _: str(_containers(pod, "restartCount"))),
+    AGE,
+    wide("IP", text("status.podIP", "<none>")),
+    wide("Node", text("spec.nodeName", "<none>")),
+)
+
+
+def _ports(service: Object, _: datetime) -> str:
+    ports = at(service, "spec.ports") or ()
+    return ",".join(f"{port.get('port')}/{port.get('protocol')}" for port in ports) or "<none>"
+
+
+SERVICE = (
+    NAME,
+    Column("Type", text("spec.type")),
+    Column("Cluster-IP", text("spec.clusterIP", "<none>")),
+    Column("Port(s)", _ports),
+    AGE,
+)
+
+
+def _true_conditions(obj: Object) -> list[str]:
+    return [str(each.get("type")) for each in at(obj, "status.conditions") or () if each.get("status") == "True"]
+
+
+NODE = (
+    NAME,
+    Column("Status", lambda node, _: "Ready" if "Ready" in _true_conditions(node) else "NotReady"),
+    AGE,
+    Column("Version", text("status.nodeInfo.kubeletVersion")),
+)
+DEPLOYMENT = (
+    NAME,
+    Column("Ready", lambda obj, _: f"{at(obj, 'status.readyReplicas') or 0}/{at(obj, 'spec.replicas') or 0}"),
+    Column("Up-to-date", number("status.updatedReplicas")),
+    Column("Available", number("status.availableReplicas")),
+    AGE,
+)
+REPLICA_SET = (
+    NAME,
+    Column("Desired", number("spec.replicas"), type="integer"),
+    Column("Current", number("status.replicas"), type="integer"),
+    Column("Ready", number("status.readyReplicas"), type="integer"),
+    AGE,
+)
+
+
+def _job_status(job: Object, _: datetime) -> str:
+    return next((each for each in ("Complete", "Failed") if each in _true_conditions(job)), "Running")
+
+
+JOB = (
+    NAME,
+    Column("Status", _job_status),
+    Column("Completions", lambda job, _: f"{at(job, 'status.succeeded') or 0}/{at(job, 'spec.completions') or 1}"),
+    AGE,
+)
+CRON_JOB = (
+    NAME,
+    Column("Schedule", text("spec.schedule")),
+    Column("Suspend", lambda cron_job, _: str(bool(at(cron_job, "spec.suspend"))), type="boolean"),
+    Column("Active", size("status.active"), type="integer"),
+    Column("Last Schedule", since("status.lastScheduleTime", "<none>")),
+    AGE,
 )

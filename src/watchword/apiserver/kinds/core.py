@@ -9,16 +9,15 @@ import orjson
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, annotations_of
 from watchword.api.resources import CORE_EVENTS, EVENTS
-from watchword.apiserver.field_errors import forbidden, invalid, not_supported, required, too_long
 from watchword.apiserver.kinds.columns import Cell
 from watchword.apiserver.kinds.metadata import (
     config_key,
     finalizer_errors,
     immutable_errors,
-    qualified_name,
     unqualified_finalizers,
 )
-from watchword.apiserver.model import FieldError, Operation
+from watchword.apiserver.serving.field_errors import forbidden, invalid, required, too_long
+from watchword.apiserver.serving.model import FieldError, Operation
 
 MAX_BYTES = 1024 * 1024
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
@@ -170,60 +169,13 @@ def on_core(cell: Cell) -> Cell:
 
 
 def validate_event(operation: Operation) -> list[FieldError]:
-    """Validate an event of either group; new-style events need an event time and further fields."""
+    """Validate that an event of either group lies in the namespace of its object."""
     event = operation.new or {}
-    modern = operation.kind.resource.group == EVENTS.group
-    core = to_core(event) if modern else event
-    found = list(_namespace_errors(core))
-    if core.get("eventTime"):
-        found.extend(_reporter_errors(core, "reportingController" if modern else "reportingComponent"))
-    if modern and operation.old is None:
-        found.extend(_modern_errors(core))
-    return found
-
-
-def _namespace_errors(event: Object) -> Iterator[FieldError]:
     namespace = (event.get("metadata") or {}).get("namespace") or ""
-    involved = (event.get("involvedObject") or {}).get("namespace") or ""
-    if event.get("eventTime"):
-        wrong = not involved and namespace not in ("default", "kube-system")
-    else:
-        wrong = namespace != involved if involved else namespace not in ("", "default")
-    if wrong:
-        yield invalid("involvedObject.namespace", involved, "does not match event.namespace")
-
-
-def _reporter_errors(event: Object, controller: str) -> Iterator[FieldError]:
-    reporter = event.get("reportingComponent") or ""
-    if not reporter:
-        yield required(controller)
-    yield from (invalid(controller, reporter, complaint) for complaint in qualified_name(reporter))
-    for name in ("reportingInstance", "action", "reason"):
-        value = event.get(name) or ""
-        if not value:
-            yield required(name)
-        if len(value) > 128:
-            yield invalid(name, "", "can have at most 128 characters")
-    if len(event.get("message") or "") > 1024:
-        yield invalid("message", "", "can have at most 1024 characters")
-
-
-def _modern_errors(event: Object) -> Iterator[FieldError]:
-    series = event.get("series")
-    if series is not None and (series.get("count") or 0) < 2:
-        yield invalid("series.count", "", "should be at least 2")
-    if series is not None and not series.get("lastObservedTime"):
-        yield required("series.lastObservedTime")
-    if not event.get("eventTime"):
-        yield required("eventTime")
-    if event.get("type") not in ("Normal", "Warning"):
-        yield invalid("type", "", f"has invalid value: {event.get('type') or ''}")
-    for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
-        if event.get(name):
-            yield invalid(name, "", "needs to be unset")
-
-
-_STRATEGIES = ("OldestEmulationVersion",)
+    involved = (event.get("involvedObject") or event.get("regarding") or {}).get("namespace") or ""
+    if namespace == involved or (not involved and namespace in ("default", "kube-system")):
+        return []
+    return [invalid("involvedObject.namespace", involved, "does not match event.namespace")]
 
 
 def validate_lease(operation: Operation) -> list[FieldError]:
@@ -234,11 +186,6 @@ def validate_lease(operation: Operation) -> list[FieldError]:
         found.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
     if transitions is not None and transitions < 0:
         found.append(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
-    strategy = spec.get("strategy")
-    if strategy is not None and strategy not in _STRATEGIES:
-        found.append(not_supported("spec.strategy", strategy, _STRATEGIES))
-    if spec.get("preferredHolder") and not strategy:
-        found.append(forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"))
     return found
 
 

@@ -1,15 +1,15 @@
 """What metadata of any object must look like: names, labels, annotations, owners, finalizers; label selectors."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import orjson
 
 from watchword.api.meta import Object
-from watchword.apiserver.field_errors import forbidden, invalid, required, too_long
-from watchword.apiserver.model import FieldError, Operation, Validator
+from watchword.apiserver.serving.field_errors import forbidden, invalid, required, too_long
+from watchword.apiserver.serving.model import FieldError, Operation, Validator
 
 NameRule = Callable[[str], list[str]]
 """Returns what is wrong with a name, nothing when it is right."""
@@ -127,30 +127,6 @@ def config_key(key: str) -> list[str]:
     return found
 
 
-_PERCENT = (
-    "a valid percent string must be a numeric string followed by an ending '%' "
-    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-)
-
-
-def port_errors(port: int, path: str) -> Iterator[FieldError]:
-    if not 1 <= port <= 65535:
-        yield invalid(path, port, "must be between 1 and 65535, inclusive")
-
-
-def negative_errors(spec: Object, names: Iterable[str], path: str) -> Iterator[FieldError]:
-    for name in names:
-        if (spec.get(name) or 0) < 0:
-            yield invalid(f"{path}.{name}", spec[name], "must be greater than or equal to 0")
-
-
-def int_or_percent_errors(value: Any, path: str) -> Iterator[FieldError]:
-    if isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value, re.ASCII):
-        yield invalid(path, value, _PERCENT)
-    elif isinstance(value, int) and value < 0:
-        yield invalid(path, value, "must be greater than or equal to 0")
-
-
 MAX_ANNOTATION_BYTES = 256 * 1024
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 IMMUTABLE = "field is immutable"
@@ -211,7 +187,9 @@ def owner_errors(owners: list[Object], path: str) -> Iterator[FieldError]:
                 "Only one reference can have Controller set to true. "
                 f'Found "true" in references for {controller} and {name}'
             )
-            printed = orjson.dumps([_in_order(each) for each in owners]).decode()
+            printed = orjson.dumps(
+                [{name: each[name] for name in _OWNER_FIELDS if name in each} for each in owners]
+            ).decode()
             yield FieldError(path, "FieldValueInvalid", f"Invalid value: {printed}: {detail}")
         else:
             controller = name
@@ -242,10 +220,6 @@ def unqualified_finalizers(finalizers: list[str], path: str) -> Iterator[FieldEr
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid(f"{path}[{index}]", finalizer, detail)
-
-
-def _in_order(owner: Object) -> Object:
-    return {name: owner[name] for name in _OWNER_FIELDS if name in owner}
 
 
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
@@ -309,39 +283,3 @@ def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
     yield from (invalid(f"{path}.key", key, complaint) for complaint in qualified_name(key))
     for index, value in enumerate(values):
         yield from (invalid(f"{path}.values[{index}]", value, complaint) for complaint in label_value(value))
-
-
-def is_selected(labels: Mapping[str, str], selector: Object) -> bool:
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    return all(_satisfies(labels, requirement) for requirement in selector.get("matchExpressions") or ())
-
-
-def _satisfies(labels: Mapping[str, str], requirement: Object) -> bool:
-    key, values = requirement.get("key"), requirement.get("values") or []
-    match requirement.get("operator"):
-        case "In":
-            return labels.get(key or "") in values
-        case "NotIn":
-            return labels.get(key or "") not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
-
-
-def printed_selector(selector: Object | None) -> str:
-    selector = selector or {}
-    parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
-    for requirement in selector.get("matchExpressions") or ():
-        key, values = requirement.get("key") or "", sorted(requirement.get("values") or [])
-        listed = ",".join(values)
-        words = {
-            "In": f"{key} in ({listed})",
-            "NotIn": f"{key} notin ({listed})",
-            "Exists": key,
-            "DoesNotExist": f"!{key}",
-        }
-        parts.append((key, words.get(requirement.get("operator") or "", key)))
-    return ",".join(text for _, text in sorted(parts))

@@ -1,7 +1,7 @@
 """Built-in objects as a typed server reads and writes them.
 
 Unknown fields disappear, nulls count as absent, empty values are left out unless the kind
-always writes them, instants, quantities and base64 take their canonical form.
+always writes them or has a default for them, instants, quantities and base64 take their canonical form.
 """
 
 import base64
@@ -12,11 +12,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from watchword.api.json import copy_json
 from watchword.api.meta import Object, Resource
 from watchword.api.time import parse_any_rfc3339, rfc3339, rfc3339_micro
-from watchword.apiserver.bodies import json_type
-from watchword.apiserver.errors import WrongFieldType
-from watchword.apiserver.kinds.schemas import UNIONS, Field, Messages, messages, zero
+from watchword.apiserver.kinds.messages import UNIONS, Field, Messages, messages, zero
+from watchword.apiserver.serving.bodies import json_type
+from watchword.apiserver.serving.errors import WrongFieldType
 
 _INTEGERS = {"int32": 31, "int64": 63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -113,7 +114,8 @@ def _time(value: Any, *, micro: bool) -> str:
     read = _known_time if len(value) <= len(_MICRO_LAYOUT) else _canonical_time
     canonical = read(value, micro=micro)
     if canonical is None:
-        raise TypeMismatch(_unparsed(value, _MICRO_LAYOUT if micro else _TIME_LAYOUT))
+        layout = _MICRO_LAYOUT if micro else _TIME_LAYOUT
+        raise TypeMismatch(f'parsing time "{value}" as "{layout}": cannot parse it')
     return canonical
 
 
@@ -125,19 +127,6 @@ def _canonical_time(value: str, *, micro: bool) -> str | None:
 
 
 _known_time = lru_cache(maxsize=4096)(_canonical_time)
-
-
-def _unparsed(value: str, layout: str) -> str:
-    rest = value
-    for piece in re.findall(r"Z07:00|\.000000|\d+|[-T:]", layout):
-        pattern = rf"\d{{{len(piece)}}}" if piece.isdigit() else r"\.\d{6}" if piece == ".000000" else re.escape(piece)
-        if piece == "Z07:00":
-            pattern = r"(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$"
-        match = re.match(pattern, rest, re.ASCII)
-        if match is None:
-            return f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{piece}"'
-        rest = rest[match.end() :]
-    return f'parsing time "{value}": day out of range'
 
 
 _OTHERS: dict[str, Callable[[Any], Any]] = {
@@ -168,7 +157,7 @@ class _MessageFields(Struct, frozen=True):
 
     contexts: dict[str, _FieldContext]
     positions: dict[str, int]
-    always: frozenset[str]  # written even when they are absent
+    always: frozenset[str]  # written even when they are absent: kept empty, or with a default
 
     def concerned(self, value: Object) -> list[str]:
         """Return the fields that a value states or that are always written: few of those there are."""
@@ -179,6 +168,7 @@ class TypedDecoder(Struct, frozen=True):
     """Gives objects the shape of their message."""
 
     messages: Messages
+    has_defaults: bool = True
     _fields: dict[str, _MessageFields] = field(default_factory=dict)
 
     def conform(self, message: str, obj: Object) -> Object:
@@ -212,24 +202,31 @@ class TypedDecoder(Struct, frozen=True):
             place = fields.contexts[key]
             each = place.field
             given = value.get(key)
-            if given is None:
-                if each.always:
-                    shaped[key] = self._empty(each, depth)
-                continue
-            if type(given) is str and each.type == "string" and not each.shape:  # most fields: nothing to convert
-                if given or each.always or each.pointer:
-                    shaped[key] = given
-                continue
-            inner = f"{path}{place.prefix}{key}"
-            try:
-                fit = self._field(each, given, f"{inner}.", depth)
-            except TypeMismatch as misfit:
-                raise _located(misfit, place.struct, inner) from None
-            if each.always or each.pointer or not _is_zero(fit, each):
-                shaped[key] = fit
+            if given is not None:
+                plain = type(given) is str and each.type == "string" and not each.shape  # most: nothing to convert
+                fit = given if plain else self._fit(place, given, path, depth)
+                # A present message is a pointer or always written: an empty one is meaningful.
+                if fit or each.always or each.pointer or (each.is_message and not each.shape):
+                    shaped[key] = fit
+                    continue
+            if key in fields.always:
+                shaped[key] = self._empty(each, depth)
         return shaped
 
+    def _fit(self, place: _FieldContext, value: Any, path: str, depth: int) -> Any:
+        inner = f"{path}{place.prefix}{place.field.name}"
+        try:
+            return self._field(place.field, value, f"{inner}.", depth)
+        except TypeMismatch as misfit:
+            if misfit.message or not misfit.found:
+                raise
+            where = f"Go struct field {place.struct}.{inner} of type {misfit.wanted}"
+            message = f"json: cannot unmarshal {misfit.found} into {where}"
+            raise TypeMismatch(message, found=misfit.found, wanted=misfit.wanted) from None
+
     def _empty(self, each: Field, depth: int) -> Any:
+        if self.has_defaults and each.default is not None:
+            return copy_json(each.default)
         if each.shape or each.pointer:
             return None
         return self._message(each.type, {}, "", depth + 1) if each.is_message else zero(each.type)
@@ -268,7 +265,11 @@ class TypedDecoder(Struct, frozen=True):
         if known is None:
             contexts = dict(self._collect(name, ""))
             positions = {key: position for position, key in enumerate(contexts)}
-            always = frozenset(key for key, context in contexts.items() if context.field.always)
+            always = frozenset(
+                key
+                for key, context in contexts.items()
+                if context.field.always or (self.has_defaults and context.field.default is not None)
+            )
             known = self._fields[name] = _MessageFields(contexts, positions, always)
         return known
 
@@ -284,20 +285,6 @@ class TypedDecoder(Struct, frozen=True):
         return found
 
 
-def _is_zero(value: Any, each: Field) -> bool:
-    # A present message is a pointer or always written: an empty one is meaningful.
-    if each.is_message and not each.shape:
-        return False
-    return not value
-
-
-def _located(misfit: TypeMismatch, struct: str, path: str) -> TypeMismatch:
-    if misfit.message or not misfit.found:
-        return misfit
-    message = f"json: cannot unmarshal {misfit.found} into Go struct field {struct}.{path} of type {misfit.wanted}"
-    return TypeMismatch(message, found=misfit.found, wanted=misfit.wanted)
-
-
 def _go_name(kind: str) -> str:
     if "." in kind:
         package, _, name = kind.rpartition(".")
@@ -306,5 +293,5 @@ def _go_name(kind: str) -> str:
 
 
 @cache
-def typed() -> TypedDecoder:
-    return TypedDecoder(messages())
+def typed(*, has_defaults: bool = True) -> TypedDecoder:
+    return TypedDecoder(messages(), has_defaults)

@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.api.meta import Object
-from watchword.apiserver.model import Now
 from watchword.apiserver.node.model import HttpProbe, Launch, Runner, Running
+from watchword.apiserver.serving.model import Now
 
 FIRST_BACKOFF = 10.0
 LONGEST_BACKOFF = 300.0

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, uid_of
-from watchword.apiserver.admission.service_accounts import MOUNT_PATH
+from watchword.apiserver.admission.catalog import MOUNT_PATH
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
 from watchword.apiserver.node.pod_logs import container_log
 

@@ -11,7 +11,6 @@ from watchword.api.resources import DEPLOYMENTS, PODS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.kinds.catalog import REPLICA_SETS
-from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.pod_factory import (
     RETRY_SECONDS,
     NodeEvents,
@@ -20,7 +19,8 @@ from watchword.apiserver.node.pod_factory import (
     enqueue_owner,
     is_active,
 )
-from watchword.apiserver.registry.system_fields import SUFFIX_ALPHABET
+from watchword.apiserver.serving.model import ApiError, Now, Registry
+from watchword.apiserver.serving.write import SUFFIX_ALPHABET
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

@@ -12,7 +12,6 @@ from watchword.api.resources import CRON_JOBS, JOBS, PODS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
 from watchword.apiserver.kinds.cron import parse_schedule
-from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.pod_factory import (
     RETRY_SECONDS,
     NodeEvents,
@@ -21,6 +20,7 @@ from watchword.apiserver.node.pod_factory import (
     enqueue_owner,
     is_active,
 )
+from watchword.apiserver.serving.model import ApiError, Now, Registry
 
 RETRY_AFTER = timedelta(seconds=10)  # doubled by each failure
 _PAST = timedelta(days=1)  # how far back a missed time is looked for

@@ -10,15 +10,15 @@ from msgspec import Struct, field
 from watchword.api.conditions import Condition, merge_condition
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import NODES, PODS
+from watchword.apiserver.access.tokens import TokenIssuer
 from watchword.apiserver.controllers.worker import ControllerService
-from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.deployments import DeploymentController, ReplicaSetController
 from watchword.apiserver.node.jobs import CronJobController, JobController
 from watchword.apiserver.node.model import NodeSettings, Runner
 from watchword.apiserver.node.pod_factory import NodeEvents, PodFactory
 from watchword.apiserver.node.pods import PodController
 from watchword.apiserver.node.volumes import Volumes
-from watchword.apiserver.tokens import TokenIssuer
+from watchword.apiserver.serving.model import ApiError, Now, Registry
 
 STOP_GRACE = 10.0
 CLOCK_CHECK_SECONDS = 5.0

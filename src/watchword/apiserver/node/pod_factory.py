@@ -9,11 +9,11 @@ from msgspec import Struct, field
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, owner_reference, uid_of
 from watchword.api.resources import CORE_EVENTS, PODS
 from watchword.api.time import rfc3339
-from watchword.apiserver.admission.service_accounts import ServiceAccountAdmission
+from watchword.apiserver.admission.catalog import ServiceAccountAdmission
 from watchword.apiserver.controllers.worker import Worker
-from watchword.apiserver.errors import resource_not_found
-from watchword.apiserver.model import ApiError, Now, Operation, Registry, User
-from watchword.apiserver.registry.system_fields import generated_name
+from watchword.apiserver.serving.errors import resource_not_found
+from watchword.apiserver.serving.model import ApiError, Now, Operation, Registry, User
+from watchword.apiserver.serving.write import generated_name
 
 CONTROLLER = User("system:kube-controller-manager")
 FINISHED = ("Succeeded", "Failed")

@@ -9,8 +9,8 @@ from msgspec import Struct
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import PODS
-from watchword.apiserver.errors import bad_request, not_found
-from watchword.apiserver.model import HandlerRequest, Registry
+from watchword.apiserver.serving.errors import bad_request, not_found
+from watchword.apiserver.serving.model import HandlerRequest, Registry
 
 LARGEST_ANSWER = 16 * 1024 * 1024  # more than a log file grows to before it is set aside
 FOLLOW_EVERY = 0.2  # seconds between two looks at a log that is followed

@@ -11,13 +11,13 @@ from watchword.api.conditions import Condition, merge_condition
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
 from watchword.api.resources import CONFIG_MAPS, PODS, SECRETS
 from watchword.apiserver.controllers.worker import Watches, Worker
-from watchword.apiserver.model import ApiError, Now, Registry
 from watchword.apiserver.node.container_run import ContainerPlan, ContainerRun
 from watchword.apiserver.node.containers import build_launch, probe_of, validate_runnable_pod
 from watchword.apiserver.node.model import NodeSettings, Runner
 from watchword.apiserver.node.pod_factory import FINISHED, RETRY_SECONDS, NodeEvents
 from watchword.apiserver.node.pod_status import pod_status, restore_container_state
 from watchword.apiserver.node.volumes import MissingVolumeSource, Volumes, sources_of
+from watchword.apiserver.serving.model import ApiError, Now, Registry
 
 NOT_SERVED = "ImageNotServed"
 

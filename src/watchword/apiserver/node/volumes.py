@@ -10,10 +10,10 @@ from msgspec import Struct, field
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import CONFIG_MAPS, NODES, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields
-from watchword.apiserver.model import Now, Registry, decode_base64
+from watchword.apiserver.access.pki_directory import write_private
+from watchword.apiserver.access.tokens import BoundObjects, TokenIssuer, TokenLifetime
 from watchword.apiserver.node.containers import is_plain, mounts_of, pod_root, read_field
-from watchword.apiserver.pki_directory import write_private
-from watchword.apiserver.tokens import BoundObjects, TokenIssuer, TokenLifetime
+from watchword.apiserver.serving.model import Now, Registry, decode_base64
 
 RENEW_AT = 0.8
 """A token is replaced after this part of its life."""

@@ -10,6 +10,7 @@ import apsw
 import orjson
 from msgspec import Struct
 
+from watchword.apiserver.store import snapshot
 from watchword.apiserver.store.model import (
     StorageFull,
     StoreCorrupt,
@@ -17,16 +18,6 @@ from watchword.apiserver.store.model import (
     StoreLocked,
     StoreOpenError,
     WriteFailed,
-)
-from watchword.apiserver.store.snapshot import (
-    ACCEPT_LOSS,
-    APPLICATION_ID,
-    CURRENT,
-    Row,
-    StoreFormat,
-    copy_database,
-    migrate,
-    rows_of,
 )
 
 _SCHEMA = """
@@ -79,7 +70,12 @@ class RevisionLog:
     """Reads the whole log once, then appends. Opened on one thread, afterwards used by one other alone."""
 
     def __init__(
-        self, path: Path, *, synchronous: str = "FULL", max_bytes: int = 0, store_format: StoreFormat = CURRENT
+        self,
+        path: Path,
+        *,
+        synchronous: str = "FULL",
+        max_bytes: int = 0,
+        store_format: snapshot.StoreFormat = snapshot.CURRENT,
     ) -> None:
         self._path = path
         self.committed: Callable[[int], None] = lambda _: None  # called with the last revision of each commit
@@ -93,7 +89,7 @@ class RevisionLog:
             if self.was_open and not has_wal:
                 raise StoreIncomplete(
                     f"{path} was copied while a server used it, without {path.name}-wal, and lacks the last writes: "
-                    f"stop the server before copying, and copy both files; {ACCEPT_LOSS}"
+                    f"stop the server before copying, and copy both files; {snapshot.ACCEPT_LOSS}"
                 )
         except BaseException:
             self._db.close()
@@ -119,13 +115,13 @@ class RevisionLog:
         rows = [("revision", revision), ("floor", revision)]
         self._transact([(_SET_FACT, rows)])
 
-    def rows(self) -> Iterator[Row]:
-        return rows_of(self._db, str(self._path))
+    def rows(self) -> Iterator[snapshot.Row]:
+        return snapshot.rows_of(self._db, str(self._path))
 
     def forgotten(self) -> list[tuple[str, int]]:
         return list(self._db.execute("SELECT bucket, revision FROM forgotten"))
 
-    def append(self, rows: Iterable[Row]) -> None:
+    def append(self, rows: Iterable[snapshot.Row]) -> None:
         """Commit revisions together; after any error none of them is stored."""
         values = [row.columns for row in rows]
         try:  # one statement, and so one transaction
@@ -134,7 +130,7 @@ class RevisionLog:
             raise _refusal(cause) from cause
         self.committed(values[-1][0])
 
-    def replace(self, rows: Iterable[Row]) -> None:
+    def replace(self, rows: Iterable[snapshot.Row]) -> None:
         """Put other bodies in place of those of the same revisions, and leave nothing of the old ones behind."""
         self._transact([("INSERT OR REPLACE INTO log VALUES (?, ?, ?, ?, ?, ?)", [row.columns for row in rows])])
         self._drop_old_pages()
@@ -169,7 +165,7 @@ class RevisionLog:
 
     def copy(self) -> bytes:
         try:
-            return copy_database(self._db)
+            return snapshot.copy_database(self._db)
         except apsw.Error as cause:
             raise _refusal(cause) from cause
 
@@ -213,18 +209,20 @@ def _open(path: Path) -> apsw.Connection:
         raise StoreOpenError(f"cannot open {path}: {cause}: check its owner and mode") from cause
 
 
-def _prepare(db: apsw.Connection, path: Path, synchronous: str, max_bytes: int, store_format: StoreFormat) -> None:
+def _prepare(
+    db: apsw.Connection, path: Path, synchronous: str, max_bytes: int, store_format: snapshot.StoreFormat
+) -> None:
     try:
         db.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
         fresh = path.stat().st_size == 0
         if fresh:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             with db:  # before there is a write-ahead log: from now on the main file alone says what it is
-                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                db.execute(f"PRAGMA application_id = {snapshot.APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version = {store_format.version}")
                 db.execute(_SCHEMA)
         else:
-            migrate(db, str(path), store_format)
+            snapshot.migrate(db, str(path), store_format)
             verdict = db.execute("PRAGMA quick_check(1)").get
             if verdict != "ok":
                 raise _corrupt(path, str(verdict))

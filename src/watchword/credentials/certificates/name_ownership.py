@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from watchword.api import names
+from watchword.api.bootstrap import BOOTSTRAPPERS_GROUP, USER_PREFIX
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, annotations_of, finalizers_of, labels_of
 from watchword.api.names import HUB_FINALIZERS, Annotation, ConditionType, Label
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.credentials.certificates.approval import APPROVED, APPROVED_REASON, read_decision
-from watchword.credentials.certificates.request import CertificateRequestRefused
-from watchword.credentials.certificates.request_validation import ClusterRequest, read_cluster_request
+from watchword.credentials.certificates.requests import (
+    APPROVED,
+    APPROVED_REASON,
+    CertificateRequestRefused,
+    ClusterRequest,
+    is_pending,
+    read_cluster_request,
+    read_decision,
+    requester_of,
+)
+from watchword.pki.csr import parse_csr
+from watchword.pki.errors import PkiError
 
 
 class NameOwner(Struct, frozen=True):
@@ -115,3 +130,143 @@ def name_owner_patch(cluster: Object, owner: NameOwner, acceptance: Object | Non
     if missing:
         metadata["finalizers"] = [*finalizers_of(cluster), *missing]
     return {**patch, "metadata": metadata}
+
+
+BOOTSTRAP_ACCOUNT = names.service_account_user(names.BOOTSTRAP_NAMESPACE, names.BOOTSTRAP_SERVICE_ACCOUNT)
+
+
+class ApprovalTerms(Struct, frozen=True):
+    """Under which terms the administrator approves; label, subject and key are compared under all of them."""
+
+    requesters: frozenset[str] = frozenset()  # besides the bootstrap identities
+    anyone: bool = False  # any requester
+    chosen: str = ""  # the name of the one request that is meant, where several are pending
+    take_over: bool = False  # the name may pass to another key
+
+    def allows(self, request: ClusterRequest) -> bool:
+        return self.anyone or request.requester in self.requesters or is_bootstrap_identity(request)
+
+
+class ApproveRequests(Struct, frozen=True):
+    """These requests, all of one key, are what a cluster of that name would send."""
+
+    requests: tuple[Object, ...]
+    request: ClusterRequest
+    left_pending: tuple[str, ...] = ()  # what is wrong with each other request of that label
+
+
+class NothingToApprove(Struct, frozen=True):
+    """The cluster has its certificate, or the approval for it."""
+
+
+class NoRequest(Struct, frozen=True):
+    """There is no request for a certificate under this name."""
+
+
+class RefuseApproval(Struct, frozen=True):
+    """A request is not acceptable; the message contains the reason and the next step."""
+
+    why: str
+
+
+ApprovalDecision: TypeAlias = ApproveRequests | NothingToApprove | NoRequest | RefuseApproval
+
+
+def is_bootstrap_identity(request: ClusterRequest) -> bool:
+    by_token = request.requester.startswith(USER_PREFIX) and BOOTSTRAPPERS_GROUP in request.requester_groups
+    return by_token or request.requester == BOOTSTRAP_ACCOUNT
+
+
+def decide_approval(cluster: Object, csrs: Sequence[Object], terms: ApprovalTerms) -> ApprovalDecision:
+    """Decide about the requests that carry the cluster's label.
+
+    Any identity that may create requests can set the label. So a request that contradicts itself, or that comes from an
+    unknown requester, stays pending and is reported; it blocks acceptance only when there is no other.
+    """
+    name = cluster["metadata"]["name"]
+    own = [csr for csr in csrs if names.Label.ADDON_NAME not in labels_of(csr)]
+    pending = [csr for csr in own if is_pending(csr) and terms.chosen in ("", _name(csr))]
+    if terms.chosen and not pending:
+        return RefuseApproval(
+            f"no request {terms.chosen} is pending for cluster {name}: `watchword clusters show {name}` lists all"
+        )
+    read: list[tuple[Object, ClusterRequest]] = []
+    objections: list[str] = []
+    for csr in pending:
+        try:
+            request = read_cluster_request(csr)
+        except CertificateRequestRefused as objection:
+            objections.append(_contradiction(csr, name, objection))
+            continue
+        if request.is_renewal:
+            continue  # the hub itself decides about renewals
+        if terms.allows(request):
+            read.append((csr, request))
+        else:
+            objections.append(_unknown_requester(csr, request))
+    if read:
+        decision = _decide_keys(cluster, own, read, terms)
+        left_pending = tuple(objections)
+        return replace(decision, left_pending=left_pending) if isinstance(decision, ApproveRequests) else decision
+    has_one = is_true(cluster, names.ConditionType.JOINED) or choose_name_owner(cluster, own) is not None
+    if objections and (terms.chosen or not has_one):
+        return RefuseApproval(objections[0])
+    return NothingToApprove() if has_one else NoRequest()
+
+
+def _decide_keys(
+    cluster: Object, own: Sequence[Object], read: Sequence[tuple[Object, ClusterRequest]], terms: ApprovalTerms
+) -> ApproveRequests | RefuseApproval:
+    request = read[0][1]
+    if len({asked.key_thumbprint for _, asked in read}) > 1:
+        return RefuseApproval(_two_keys(request.cluster, read))
+    objection = None if terms.take_over else validate_name_ownership(cluster, request, choose_name_owner(cluster, own))
+    if objection:
+        return RefuseApproval(f"{objection}; this request is of the key {request.key_thumbprint[:16]}")
+    return ApproveRequests(tuple(csr for csr, _ in read), request)
+
+
+def well_formed_requests(csrs: Iterable[Object]) -> Iterable[tuple[Object, ClusterRequest]]:
+    for csr in csrs:
+        try:
+            yield csr, read_cluster_request(csr)
+        except CertificateRequestRefused:
+            continue
+
+
+def claimed_subject(csr: Object) -> str:
+    try:
+        return parse_csr(base64.b64decode((csr.get("spec") or {}).get("request") or "", validate=True)).common_name
+    except (PkiError, binascii.Error, ValueError):
+        return ""
+
+
+def _contradiction(csr: Object, cluster: str, objection: CertificateRequestRefused) -> str:
+    return (
+        f"request {_name(csr)} carries the label of cluster {cluster!r} but asks for the subject "
+        f"{claimed_subject(csr)!r}: {objection}; find out who made it ({_requester(csr)}), and turn it away with "
+        f"`watchword deny --request {_name(csr)}`"
+    )
+
+
+def _unknown_requester(csr: Object, request: ClusterRequest) -> str:
+    return (
+        f"request {_name(csr)} for cluster {request.cluster} was made by {request.requester!r}, who is not a bootstrap "
+        f"identity: if that is right, run again with --requesters {request.requester}"
+    )
+
+
+def _two_keys(cluster: str, read: Sequence[tuple[Object, ClusterRequest]]) -> str:
+    rows = ", ".join(f"{_name(csr)} (key {request.key_thumbprint[:16]})" for csr, request in read)
+    return (
+        f"more than one key asks for the name {cluster}: {rows}; choose one with --request NAME and turn the others "
+        "away with `watchword deny --request NAME`"
+    )
+
+
+def _name(csr: Object) -> str:
+    return str(csr["metadata"]["name"])
+
+
+def _requester(csr: Object) -> str:
+    return requester_of(csr).user or "unknown"

@@ -129,19 +129,16 @@ class TokenService(Struct, frozen=True):
             self.counts.answered("invalid")
             return _error(400, "INVALID", f"this service issues tokens for {self.options.service} alone")
         try:
-            return await self._answer(question)
+            who = await review_token(self.client, question.password, audiences=self.options.audiences)
+            if who is None:
+                self.counts.answered("refused")
+                return self._unauthorized("the token is not accepted: it may have expired, or its Secret may be gone")
+            allowed = await asyncio.gather(*(self._allowed(who, scope) for scope in question.scopes))
+            self.counts.answered("granted")
+            return self._token(who, [scope for scope in allowed if scope.actions])
         except KubeError:
             self.counts.answered("unavailable")
             return _error(503, "UNAVAILABLE", "the API server did not answer; try again")
-
-    async def _answer(self, question: Question) -> Response:
-        who = await review_token(self.client, question.password, audiences=self.options.audiences)
-        if who is None:
-            self.counts.answered("refused")
-            return self._unauthorized("the token is not accepted: it may have expired, or its Secret may be gone")
-        allowed = await asyncio.gather(*(self._allowed(who, scope) for scope in question.scopes))
-        self.counts.answered("granted")
-        return self._token(who, [scope for scope in allowed if scope.actions])
 
     async def _allowed(self, who: UserIdentity, scope: Scope) -> Scope:
         needed = [(action, required_access(scope, action)) for action in scope.actions]

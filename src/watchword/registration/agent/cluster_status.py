@@ -19,8 +19,7 @@ from watchword.api.names import AGENT_VERSION_CLAIM, LEASE_EXPIRED_REASON, Condi
 from watchword.api.quantity import UNITS, parse_quantity, quantity_suffix
 from watchword.api.resources import CLUSTER_CLAIMS, LEASES, MANAGED_CLUSTERS, NODES
 from watchword.api.time import rfc3339_micro
-from watchword.credentials.credential_kind import CredentialKind, CredentialStatus
-from watchword.credentials.driver import NewCredential, Pending, ValidCredential
+from watchword.credentials.driver import CredentialKind, CredentialStatus, NewCredential, Pending, ValidCredential
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError
 from watchword.registration.agent.hub_session import HubConnection, HubSession

@@ -13,12 +13,19 @@ from watchword.api.credential_report import CredentialValidity
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_CLAIMS, MANAGED_CLUSTERS, NODES, SECRETS
-from watchword.credentials.credential_kind import CredentialKind
-from watchword.credentials.credential_secret import CredentialKeeper, CredentialSpec, csr_scope
+from watchword.credentials.credential_secret import (
+    AGENT_NAME,
+    CLUSTER_NAME,
+    CredentialKeeper,
+    CredentialSpec,
+    SecretExtras,
+    csr_scope,
+)
 from watchword.credentials.driver import (
     ENDPOINT_CONFIG,
     KUBECONFIG,
     AgentDriver,
+    CredentialKind,
     NewCredential,
     ObtainResult,
     Pending,
@@ -26,12 +33,11 @@ from watchword.credentials.driver import (
     ValidCredential,
     WantedCredential,
 )
-from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, SecretExtras
 from watchword.kube.client import Client
 from watchword.registration.agent import cluster_status
 from watchword.registration.agent.hub_session import HubSession, HubSessionReconciler
 from watchword.registration.agent.options import AgentIdentity, AgentOptions
-from watchword.registration.hub_connector import endpoint_data_of
+from watchword.registration.driver import endpoint_data_of
 from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope

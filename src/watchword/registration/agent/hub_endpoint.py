@@ -13,12 +13,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
+from watchword.credentials.credential_secret import HUB
 from watchword.credentials.driver import KUBECONFIG, SecretData
-from watchword.credentials.secret_data import HUB
-from watchword.discovery.client_factory import ONE_TRY, ClientFactory
-from watchword.discovery.cluster_info import ClusterInfo, read_cluster_info
+from watchword.discovery.cluster_info import (
+    ClusterInfo,
+    PublishedClusterInfo,
+    fetch_cluster_info,
+    is_answering,
+    read_cluster_info,
+)
+from watchword.discovery.discover import ONE_TRY, ClientFactory
 from watchword.discovery.errors import ClusterInfoRefused
-from watchword.discovery.published_cluster_info import PublishedClusterInfo, fetch_cluster_info, is_answering
 from watchword.kube.client import Client
 from watchword.kube.connect import endpoint_of, make_client
 from watchword.kube.credentials import Credential, FixedCredential
@@ -27,7 +32,7 @@ from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.certificates import split_bundle
 from watchword.pki.errors import PkiError
-from watchword.registration.hub_connector import HubConnector, bootstrap_credential_of
+from watchword.registration.driver import HubConnector, bootstrap_credential_of
 
 EXTENSION = "watchword.dev/followed-from"
 """Names, inside a kubeconfig, the configured address and authorities from which a hub was followed."""

@@ -18,13 +18,13 @@ from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey, annotations_of, uid_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
+from watchword.credentials.credential_secret import HubKubeconfigRenderer
 from watchword.credentials.driver import KUBECONFIG, NewCredential, ObtainResult, Pending, SecretData, ValidCredential
-from watchword.credentials.secret_data import HubKubeconfigRenderer
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError, CredentialReplaced, KubeError, Unreachable
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.transport import Transport
-from watchword.registration import hub_connector
+from watchword.registration import driver
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
@@ -261,7 +261,7 @@ class HubSession:
 
     cluster_name: str
     connection: HubConnection
-    connector: hub_connector.HubConnector
+    connector: driver.HubConnector
     endpoint: HubEndpoint
     user: UserEntry  # of the kubeconfig that goes with the cluster's own credential
     hub: Cache
@@ -277,10 +277,8 @@ class HubSession:
     kubeconfigs: HubKubeconfigRenderer = field(init=False)
     _is_trial: bool = field(default=False, init=False)  # whether a refused credential is tried again
     _data: SecretData = field(default_factory=dict, init=False, repr=False)
-    _in_use: SecretData | hub_connector.BootstrapCredential | None = field(default=None, init=False, repr=False)
-    _bootstrap: hub_connector.BootstrapCredential | None = field(
-        default=None, init=False
-    )  # the last one that was considered
+    _in_use: SecretData | driver.BootstrapCredential | None = field(default=None, init=False, repr=False)
+    _bootstrap: driver.BootstrapCredential | None = field(default=None, init=False)  # the last one that was considered
     _joined: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _selecting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False, repr=False)
 
@@ -300,14 +298,14 @@ class HubSession:
     def requester(self) -> str:
         """The user as which the agent joins, when the bootstrap credential tells; empty else."""
         known = self._in_use if self.active_credential is ActiveCredential.BOOTSTRAP else None
-        return known.requester if isinstance(known, hub_connector.BootstrapCredential) else ""
+        return known.requester if isinstance(known, driver.BootstrapCredential) else ""
 
     async def resume(self, valid: ValidCredential | None, data: SecretData) -> None:
         """Begin with what the Secret holds; return once there is a credential to reach the hub with."""
-        if isinstance(self.connector, hub_connector.ReplaceableBootstrap):
+        if isinstance(self.connector, driver.ReplaceableBootstrap):
             self._bootstrap = self.connector.bootstrap_credential()
         self.endpoint.restore(data)
-        if isinstance(self.connector, hub_connector.OwnEndpoint):
+        if isinstance(self.connector, driver.OwnEndpoint):
             self.connector.restore_endpoint(data)
         if valid is not None:
             await self.update_credential(valid, data)
@@ -352,9 +350,9 @@ class HubSession:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_expiry(), name="hub credential expiry")
             group.create_task(self._watch_refusal(), name="hub credential refusal")
-            if self.monitor is not None or isinstance(self.connector, hub_connector.OwnEndpoint):
+            if self.monitor is not None or isinstance(self.connector, driver.OwnEndpoint):
                 group.create_task(self._follow_endpoint(), name="hub endpoint")
-            if isinstance(self.connector, hub_connector.ReplaceableBootstrap):
+            if isinstance(self.connector, driver.ReplaceableBootstrap):
                 group.create_task(self._watch_bootstrap(self.connector), name="bootstrap credential")
 
     async def _watch_expiry(self) -> None:
@@ -417,10 +415,10 @@ class HubSession:
 
     async def _check_configuration(self) -> bool:
         """Adopt what administrators configured anew; return whether another endpoint is in use."""
-        is_adopted = isinstance(self.connector, hub_connector.OwnEndpoint) and await self.connector.check_endpoint()
+        is_adopted = isinstance(self.connector, driver.OwnEndpoint) and await self.connector.check_endpoint()
         return (self.monitor is not None and await self.monitor.check_configuration()) or is_adopted
 
-    async def _watch_bootstrap(self, connector: hub_connector.ReplaceableBootstrap) -> None:
+    async def _watch_bootstrap(self, connector: driver.ReplaceableBootstrap) -> None:
         """Use a replaced bootstrap kubeconfig at once: its credential while joining, its address always."""
         while True:
             await asyncio.sleep(BOOTSTRAP_CHECK_INTERVAL.total_seconds())
@@ -445,7 +443,7 @@ class HubSession:
         if use is ActiveCredential.NONE or (use == self.active_credential and wanted == self._in_use):
             self.active_credential = use
             return
-        if isinstance(wanted, hub_connector.BootstrapCredential | None):
+        if isinstance(wanted, driver.BootstrapCredential | None):
             transport, held = self.connector.joining(), None
         else:
             transport, held = self.connector.own(wanted), self.held
@@ -457,11 +455,11 @@ class HubSession:
         log.info("connected to the hub", credential=use.name.lower(), cluster=self.cluster_name)
         self._notify()
 
-    def _wanted_connection(self, use: ActiveCredential) -> SecretData | hub_connector.BootstrapCredential | None:
+    def _wanted_connection(self, use: ActiveCredential) -> SecretData | driver.BootstrapCredential | None:
         if use is ActiveCredential.OWN:  # the Secret's own kubeconfig may be damaged, or name an address that is gone
-            own = {KUBECONFIG: self.kubeconfigs.for_user(self.user), **hub_connector.endpoint_data_of(self.connector)}
+            own = {KUBECONFIG: self.kubeconfigs.for_user(self.user), **driver.endpoint_data_of(self.connector)}
             return {**self._data, **own}
-        return hub_connector.bootstrap_credential_of(self.connector)
+        return driver.bootstrap_credential_of(self.connector)
 
     def _notify(self) -> None:
         self.changed.enqueue(ObjectKey.cluster(self.cluster_name))

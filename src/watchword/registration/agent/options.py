@@ -11,9 +11,8 @@ from msgspec import Struct, field
 from watchword.api import names
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.sensitive import HiddenFields
-from watchword.credentials.driver import CredentialSubject, SecretData
-from watchword.credentials.driver_options import Settings
-from watchword.credentials.secret_data import AGENT_NAME, CLUSTER_NAME, decode_data
+from watchword.credentials.credential_secret import AGENT_NAME, CLUSTER_NAME, decode_data
+from watchword.credentials.driver import CredentialSubject, SecretData, Settings
 from watchword.registration.agent.cluster_status import ClaimPolicy
 from watchword.runtime.leader_election import ElectionTiming
 

@@ -20,27 +20,17 @@ from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import RESTRICTED_KUBECONFIGS, Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.yaml import YamlError, load
-from watchword.credentials.credential_kind import HeldCredential
-from watchword.credentials.driver import (
-    KUBECONFIG,
-    AgentContext,
-    NewCredential,
-    ObtainResult,
-    Pending,
-    SecretData,
-    ValidCredential,
-    WantedCredential,
-)
+from watchword.credentials import driver
 from watchword.kube.connect import endpoint_of, make_client
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import VERSIONS, ExecCredential, ExecPlugin
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import Transport
-from watchword.registration.aws_irsa.arn import CLUSTER_NAME
+from watchword.registration.aws_irsa.documents import CLUSTER_NAME
 from watchword.registration.aws_irsa.errors import InvalidName
 from watchword.registration.aws_irsa.options import NAME, ClusterPair, read_claimed_arn
-from watchword.registration.hub_connector import ConnectorContext, KubeconfigConnector
+from watchword.registration.driver import ConnectorContext, KubeconfigConnector
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader
 
@@ -69,7 +59,7 @@ class TokenSource(Struct, frozen=True):
         return cls(pair.hub.region, pair.hub.name, pair.hub_role)
 
     @classmethod
-    def read(cls, data: SecretData) -> TokenSource | None:
+    def read(cls, data: driver.SecretData) -> TokenSource | None:
         """Return what the kubeconfig in a Secret names; None unless an entry of this driver says exactly the same."""
         entry = read_exec_entry(data)
         arguments = [str(each) for each in entry.get("args") or ()]
@@ -110,12 +100,12 @@ class TokenSource(Struct, frozen=True):
         return ("--cluster-name", self.cluster, "--role-arn", self.role)
 
 
-def read_exec_entry(data: SecretData) -> Mapping[str, Any]:
+def read_exec_entry(data: driver.SecretData) -> Mapping[str, Any]:
     """Return the exec entry of the first user of a kubeconfig that runs `eks get-token`; empty without one.
 
     It is only compared and shown, never run: the agent makes its own from its settings.
     """
-    text = data.get(KUBECONFIG, b"")
+    text = data.get(driver.KUBECONFIG, b"")
     if b"get-token" not in text:
         return {}
     try:
@@ -131,11 +121,11 @@ def read_exec_entry(data: SecretData) -> Mapping[str, Any]:
     return {}
 
 
-def read_held_entry(data: SecretData) -> HeldCredential | None:
+def read_held_entry(data: driver.SecretData) -> driver.HeldCredential | None:
     """Return the role that a Secret's kubeconfig assumes; the entry itself does not expire."""
     arguments = [str(each) for each in read_exec_entry(data).get("args") or ()]
     roles = [after for flag, after in pairwise(arguments) if flag in {"--role-arn", "--role"}]
-    return HeldCredential(roles[0], CredentialValidity()) if roles else None
+    return driver.HeldCredential(roles[0], CredentialValidity()) if roles else None
 
 
 RECHECK_INTERVAL = timedelta(minutes=5)  # acceptance itself triggers the reconciler
@@ -149,7 +139,7 @@ class AwsIrsaAgentDriver(Struct, frozen=True):
     pair: ClusterPair
 
     @classmethod
-    def make(cls, context: AgentContext) -> AwsIrsaAgentDriver:
+    def make(cls, context: driver.AgentContext) -> AwsIrsaAgentDriver:
         """Return the driver, ready to use; `InvalidName` when its settings are incomplete."""
         return cls(context.reader, context.clock, ClusterPair.read(context.settings))
 
@@ -161,11 +151,11 @@ class AwsIrsaAgentDriver(Struct, frozen=True):
         """Return no keys: the kubeconfig is the whole credential."""
         return frozenset()
 
-    def assess(self, wanted: WantedCredential, held: SecretData) -> ValidCredential | None:  # noqa: ARG002 - the protocol's shape
+    def assess(self, wanted: driver.WantedCredential, held: driver.SecretData) -> driver.ValidCredential | None:  # noqa: ARG002 - the protocol's shape
         is_own = TokenSource.read(held) == TokenSource.of(self.pair)
-        return ValidCredential(None, None, self._message()) if is_own else None
+        return driver.ValidCredential(None, None, self._message()) if is_own else None
 
-    async def obtain(self, wanted: WantedCredential, held: SecretData) -> ObtainResult:
+    async def obtain(self, wanted: driver.WantedCredential, held: driver.SecretData) -> driver.ObtainResult:
         """Return the credential once the hub has accepted the cluster."""
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(wanted.cluster))
         valid = self.assess(wanted, held)
@@ -173,8 +163,8 @@ class AwsIrsaAgentDriver(Struct, frozen=True):
             return valid  # the hub has not answered since the agent started
         if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self._is_accepted_by_role(found):
             message = "waiting for the hub's administrator to accept the cluster, and for its role on the hub"
-            return Pending("AwaitingHubApproval", message, recheck=RECHECK_INTERVAL)
-        return valid or NewCredential({}, self.clock.now(), None, None, self._message())
+            return driver.Pending("AwaitingHubApproval", message, recheck=RECHECK_INTERVAL)
+        return valid or driver.NewCredential({}, self.clock.now(), None, None, self._message())
 
     def _is_accepted_by_role(self, found: Object) -> bool:
         """Whether the acceptance is for this driver, and for this very EKS cluster; hubs of OCM record no driver."""
@@ -206,10 +196,10 @@ class AwsIrsaConnector(KubeconfigConnector):
         source = TokenSource.of(ClusterPair.read(context.settings)) if context.settings else None
         return cls(context.bootstrap, source=source, environment=context.environment)
 
-    def own(self, data: SecretData) -> Transport:
+    def own(self, data: driver.SecretData) -> Transport:
         """Return a transport with tokens of the role that the hub gave this cluster; `ConfigError` without one."""
         # The address alone is read from the kubeconfig, so its exec entry need not be refused.
-        cluster = parse_kubeconfig(data.get(KUBECONFIG, b""), environment={}).choose().cluster
+        cluster = parse_kubeconfig(data.get(driver.KUBECONFIG, b""), environment={}).choose().cluster
         source = self.source or TokenSource.read(data)
         if source is None:
             raise ConfigError(

@@ -4,9 +4,16 @@ from collections.abc import Iterable, Mapping
 
 from watchword.api.meta import Object, annotations_of
 from watchword.api.names import cloud_agent_user
-from watchword.credentials.credential_kind import CredentialCondition, CredentialKind, HeldCredential
-from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
-from watchword.credentials.driver_options import Settings
+from watchword.credentials.driver import (
+    AgentContext,
+    AgentDriver,
+    CredentialCondition,
+    CredentialKind,
+    HeldCredential,
+    HubContext,
+    SecretData,
+    Settings,
+)
 from watchword.registration import driver
 from watchword.registration.aws_irsa.errors import InvalidName
 from watchword.registration.aws_irsa.options import (
@@ -28,7 +35,7 @@ from watchword.registration.aws_irsa.options import (
     hub_arn,
     read_claimed_arn,
 )
-from watchword.registration.hub_connector import ConnectorContext, HubConnector
+from watchword.registration.driver import ConnectorContext, HubConnector
 
 
 class AwsIrsaDriver(

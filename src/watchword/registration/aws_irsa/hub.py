@@ -15,8 +15,9 @@ from watchword.credentials.errors import NotGranted
 from watchword.credentials.lifecycle import RenewalWindow, choose_renewal_time
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
-from watchword.registration.aws_irsa.arn import EksClusterArn
+from watchword.registration.aws_irsa import options
 from watchword.registration.aws_irsa.aws_api import AwsApi, LazyAwsApi, PacedAwsApi
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.errors import AwsError, IdentityMissing, InvalidName, RoleTaken, StillAccepted
 from watchword.registration.aws_irsa.iam import RoleWriter
 from watchword.registration.aws_irsa.identity import (
@@ -32,16 +33,6 @@ from watchword.registration.aws_irsa.identity_reports import (
     report_changed_claim,
     report_failure,
     report_ready,
-)
-from watchword.registration.aws_irsa.options import (
-    READY,
-    IdentityMode,
-    find_other_hub,
-    hub_arn,
-    identity_mode,
-    is_allowed_arn,
-    read_claimed_arn,
-    role_tags,
 )
 from watchword.registration.aws_irsa.role_mapping import AccessEntries, AwsAuthConfigMap, RoleMappings
 from watchword.registration.driver import AcceptanceContext
@@ -60,11 +51,11 @@ class AwsIdentities(Struct):
 
     roles: RoleWriter
     mappings: RoleMappings
-    mode: IdentityMode
+    mode: options.IdentityMode
 
     async def create(self, record: IdentityRecord) -> str:
         """Make or verify role and mapping; return how the role is mapped."""
-        if self.mode is IdentityMode.EXTERNAL:
+        if self.mode is options.IdentityMode.EXTERNAL:
             await self.verify(record)
             return record.mapped_by
         await self.roles.create(record.identity.role)
@@ -72,7 +63,7 @@ class AwsIdentities(Struct):
 
     async def repair(self, record: IdentityRecord) -> list[str]:
         """Return what differed and is right again; `IdentityMissing` where this hub only verifies."""
-        if self.mode is IdentityMode.EXTERNAL:
+        if self.mode is options.IdentityMode.EXTERNAL:
             await self.verify(record)
             return []
         changes = [str(change) for change in await self.roles.apply(record.identity.role)]
@@ -92,7 +83,7 @@ class AwsIdentities(Struct):
 
     async def delete(self, record: IdentityRecord) -> None:
         """Delete the mapping, then the role; what was made outside stays."""
-        if self.mode is not IdentityMode.EXTERNAL:
+        if self.mode is not options.IdentityMode.EXTERNAL:
             await self.mappings.delete(record.identity, record.mapped_by)
             await self.roles.delete(record.identity.role)
 
@@ -114,7 +105,7 @@ class IdentityReconciler(Struct):
         found = self.reader.get(MANAGED_CLUSTERS, key)
         records = records_of(self.reader, key.name)
         if not records and found is not None:
-            await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(READY,)))
+            await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(options.READY,)))
         delays = [await self._reconcile_record(found, record) for record in records]
         due = [delay for delay in delays if delay is not None]
         return RetryAfter(min(due)) if due else Done()
@@ -125,7 +116,7 @@ class IdentityReconciler(Struct):
         revoked = record.phase is IdentityPhase.REVOKING or not is_own
         if not revoked and cluster is not None and (cluster.deleting or not cluster.accepted):
             return None  # its rights on the hub go first; then its record says so
-        if record.phase is IdentityPhase.CREATING and self.identities.mode is IdentityMode.ACCEPT:
+        if record.phase is IdentityPhase.CREATING and self.identities.mode is options.IdentityMode.ACCEPT:
             return None  # `watchword accept` is at it
         waiting = self._time_left(record, revoked=revoked)
         if waiting > timedelta(0):
@@ -148,7 +139,9 @@ class IdentityReconciler(Struct):
             await self.records.set_phase(record, IdentityPhase.READY, mapped_by)
             changes: Sequence[str] = ()
         else:
-            changes = [] if self.identities.mode is IdentityMode.ACCEPT else await self.identities.repair(record)
+            changes = (
+                [] if self.identities.mode is options.IdentityMode.ACCEPT else await self.identities.repair(record)
+            )
         now = self.clock.now()
         due = choose_renewal_time(now, now + DRIFT_PERIOD, seed=record.identity.uid, window=DRIFT_WINDOW)
         self._due[record.key.name] = due
@@ -160,7 +153,7 @@ class IdentityReconciler(Struct):
         await self._report_ready(found, record)
 
     async def _revoke(self, found: Object | None, record: IdentityRecord) -> None:
-        if self.identities.mode is IdentityMode.ACCEPT:
+        if self.identities.mode is options.IdentityMode.ACCEPT:
             raise IdentityMissing(
                 f"role {record.identity.role.arn} has to be deleted with your AWS credentials: "
                 f"run `watchword aws revoke {record.identity.cluster}`"
@@ -169,14 +162,14 @@ class IdentityReconciler(Struct):
         await self.records.delete(record)
         self._due.pop(record.key.name, None)
         if found is not None:
-            await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(READY,)))
+            await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(options.READY,)))
 
     async def _report_ready(self, found: Object, record: IdentityRecord) -> None:
         cluster, identity = Cluster.read(found), record.identity
         objection = find_changed_claim(cluster, record)
-        advice = find_other_hub(cluster.annotations, identity.hub, identity.managed)
+        advice = options.find_other_hub(cluster.annotations, identity.hub, identity.managed)
         ready = report_changed_claim(identity, objection) if objection else report_ready(identity, advice)
-        said = find_condition(found, READY)
+        said = find_condition(found, options.READY)
         if objection and (said is None or said.reason != ready.reason):
             self.events.refusal(found, "IdentityChangeRefused", objection)
         await self.status.set_condition(MANAGED_CLUSTERS, found, ready)
@@ -205,7 +198,7 @@ def find_changed_claim(cluster: Cluster, record: IdentityRecord) -> str:
     """Return what annotations say now, when that is not what was accepted; empty when it is the same."""
     identity = record.identity
     try:
-        if read_claimed_arn(cluster.annotations, identity.hub) == identity.managed:
+        if options.read_claimed_arn(cluster.annotations, identity.hub) == identity.managed:
             return ""
     except InvalidName:
         pass
@@ -225,7 +218,7 @@ class AwsIrsaHubDriver(Struct, frozen=True):
 
     context: HubContext
     hub: EksClusterArn
-    mode: IdentityMode
+    mode: options.IdentityMode
     records: IdentityRecords
     reconciler: IdentityReconciler
 
@@ -246,11 +239,11 @@ class AwsIrsaHubDriver(Struct, frozen=True):
 
     async def _record(self, cluster: Cluster) -> IdentityRecord:
         try:
-            managed = read_claimed_arn(cluster.annotations, self.hub)
+            managed = options.read_claimed_arn(cluster.annotations, self.hub)
             identity = ClusterIdentity(cluster.name, cluster.uid, self.hub, managed)
         except InvalidName as objection:
             raise NotGranted("InvalidManagedClusterArn", str(objection)) from objection
-        if self.mode is IdentityMode.ACCEPT:
+        if self.mode is options.IdentityMode.ACCEPT:
             raise NotGranted(
                 "AwsIdentityMissing",
                 f"role {identity.role.name} has to be created with your AWS credentials: "
@@ -278,12 +271,12 @@ class AwsIrsaHubDriver(Struct, frozen=True):
     def is_auto_accepted(self, cluster: Cluster) -> bool:
         """Whether a pattern matches the whole ARN that the cluster claims; its role must prove the claim."""
         try:
-            claimed = read_claimed_arn(cluster.annotations, self.hub)
+            claimed = options.read_claimed_arn(cluster.annotations, self.hub)
         except InvalidName:
             return False
-        if find_other_hub(cluster.annotations, self.hub, claimed):
+        if options.find_other_hub(cluster.annotations, self.hub, claimed):
             return False
-        return self.context.auto_approval and is_allowed_arn(claimed, self.context.settings)
+        return self.context.auto_approval and options.is_allowed_arn(claimed, self.context.settings)
 
     def controllers(self) -> Iterable[ControllerSpec]:
         """Return the controller of the identities, and the one that tells about them."""
@@ -301,9 +294,11 @@ class AwsIrsaHubDriver(Struct, frozen=True):
 
 def make_hub_driver(context: HubContext, *, api: AwsApi | None = None) -> AwsIrsaHubDriver:
     """Return the driver, ready to use; AWS is asked through boto3 unless another port is given."""
-    hub, mode = hub_arn(context.settings), identity_mode(context.settings)
+    hub, mode = options.hub_arn(context.settings), options.identity_mode(context.settings)
     random = Random(str(hub))  # noqa: S311 - spreads requests, guards nothing
-    tags = {} if mode is IdentityMode.EXTERNAL else role_tags(context.settings)  # what is made outside has its own
+    tags = (
+        {} if mode is options.IdentityMode.EXTERNAL else options.role_tags(context.settings)
+    )  # what is made outside has its own
     paced = PacedAwsApi(api or LazyAwsApi(hub.region), random)
     identities = make_identities(context.client, hub, mode, paced, tags)
     records = IdentityRecords(context.client)
@@ -320,7 +315,7 @@ def make_hub_driver(context: HubContext, *, api: AwsApi | None = None) -> AwsIrs
 
 
 def make_identities(
-    client: Client, hub: EksClusterArn, mode: IdentityMode, api: AwsApi, tags: Mapping[str, str]
+    client: Client, hub: EksClusterArn, mode: options.IdentityMode, api: AwsApi, tags: Mapping[str, str]
 ) -> AwsIdentities:
     """Return what makes and deletes the identities of a hub's clusters; roles get these tags, too."""
     random = Random(str(hub))  # noqa: S311 - spreads requests, guards nothing
@@ -333,28 +328,23 @@ async def prepare_acceptance(context: AcceptanceContext, *, api: AwsApi | None =
 
     Raises `AwsError`; then the cluster is not accepted. Made again after a failure, it goes on where it stopped.
     """
-    if identity_mode(context.settings) is not IdentityMode.ACCEPT or context.dry_run:
+    if options.identity_mode(context.settings) is not options.IdentityMode.ACCEPT or context.dry_run:
         return
-    hub, cluster = hub_arn(context.settings), Cluster.read(context.cluster)
-    identity = ClusterIdentity(cluster.name, cluster.uid, hub, read_claimed_arn(cluster.annotations, hub))
+    hub, cluster = options.hub_arn(context.settings), Cluster.read(context.cluster)
+    identity = ClusterIdentity(cluster.name, cluster.uid, hub, options.read_claimed_arn(cluster.annotations, hub))
     records = IdentityRecords(context.client)
     record = await records.create(identity)
-    validate_not_revoking(record)
-    connection, tags = api or LazyAwsApi(hub.region), role_tags(context.settings)
-    identities = make_identities(context.client, hub, IdentityMode.ACCEPT, connection, tags)
-    if record.phase is IdentityPhase.READY:
-        await identities.repair(record)
-    else:
-        await records.set_phase(record, IdentityPhase.READY, await identities.create(record))
-
-
-def validate_not_revoking(record: IdentityRecord) -> None:
-    """Raise `RoleTaken` when the role of an earlier acceptance is not deleted yet."""
     if record.phase is IdentityPhase.REVOKING:
         raise RoleTaken(
             f"role {record.identity.role.name} of an earlier acceptance is not deleted yet: "
             f"run `watchword aws revoke {record.identity.cluster}`, then accept the cluster"
         )
+    connection, tags = api or LazyAwsApi(hub.region), options.role_tags(context.settings)
+    identities = make_identities(context.client, hub, options.IdentityMode.ACCEPT, connection, tags)
+    if record.phase is IdentityPhase.READY:
+        await identities.repair(record)
+    else:
+        await records.set_phase(record, IdentityPhase.READY, await identities.create(record))
 
 
 async def revoke_identities(client: Client, cluster: str, *, api: AwsApi | None = None) -> list[str]:
@@ -369,7 +359,9 @@ async def revoke_identities(client: Client, cluster: str, *, api: AwsApi | None 
         validate_revoked(record, found)
     for record in known:
         hub = record.identity.hub
-        await make_identities(client, hub, IdentityMode.ACCEPT, api or LazyAwsApi(hub.region), {}).delete(record)
+        await make_identities(client, hub, options.IdentityMode.ACCEPT, api or LazyAwsApi(hub.region), {}).delete(
+            record
+        )
         await records.delete(record)
     return [record.identity.role.arn for record in known]
 

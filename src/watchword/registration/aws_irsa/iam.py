@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from watchword.kube.backoff import Backoff
-from watchword.registration.aws_irsa.arn import HUB_ARN_TAG
 from watchword.registration.aws_irsa.aws_api import AwsApi, find
-from watchword.registration.aws_irsa.documents import IamRole
+from watchword.registration.aws_irsa.documents import HUB_ARN_TAG, IamRole
 from watchword.registration.aws_irsa.errors import AwsRefused, ForeignRole, WrongAccount
 
 EXISTS, IN_USE = "EntityAlreadyExists", "DeleteConflict"

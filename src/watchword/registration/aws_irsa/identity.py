@@ -11,8 +11,7 @@ from watchword.api.names import HUB_NAMESPACE, Label, cloud_agent_user, cluster_
 from watchword.api.resources import LEASES
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
-from watchword.registration.aws_irsa.arn import EksClusterArn, RoleTags
-from watchword.registration.aws_irsa.documents import IamRole, hub_role
+from watchword.registration.aws_irsa.documents import EksClusterArn, IamRole, RoleTags, hub_role
 from watchword.registration.aws_irsa.errors import InvalidName, RoleTaken
 from watchword.runtime.ensure import delete_object, with_preconditions
 from watchword.runtime.reconcile import Reader

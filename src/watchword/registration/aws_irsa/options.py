@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from watchword.credentials.driver_options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
-from watchword.registration.aws_irsa.arn import HUB_ARN_TAG, EksClusterArn, RoleTags
-from watchword.registration.aws_irsa.documents import CREATOR_SUFFIX
+from watchword.credentials.driver import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
+from watchword.registration.aws_irsa.documents import CREATOR_SUFFIX, HUB_ARN_TAG, EksClusterArn, RoleTags
 from watchword.registration.aws_irsa.errors import InvalidName
 
 if TYPE_CHECKING:
     from watchword.cel.re2_patterns import Pattern
+
 
 NAME = "aws-irsa"
 READY = "AwsIdentityReady"

@@ -18,8 +18,8 @@ from watchword.api.resources import CONFIG_MAPS
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict
-from watchword.registration.aws_irsa.arn import EksClusterArn
 from watchword.registration.aws_irsa.aws_api import AwsApi, find
+from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.errors import AwsAuthUnreadable, AwsRefused, ForeignRole
 from watchword.registration.aws_irsa.iam import settled
 from watchword.registration.aws_irsa.identity import ClusterIdentity

@@ -1,33 +1,30 @@
 """Clusters register with client certificates that the signer of the hub's cluster issues."""
 
 from watchword.api.names import KUBE_CLIENT_SIGNER
-from watchword.credentials.certificates.agent import LIFETIME
-from watchword.credentials.certificates.decisions import read_api_server_certificate, read_pending_key
-from watchword.credentials.credential_kind import HeldCredential
-from watchword.credentials.driver import AgentContext, AgentDriver, HubContext, SecretData
-from watchword.credentials.driver_options import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Side
+from watchword.credentials import driver
+from watchword.credentials.certificates.agent import LIFETIME, read_api_server_certificate, read_pending_key
 from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE, AllowList
 from watchword.registration.driver import ClusterDriver, HubDriver, ReadsHeldCredential, RequestsCertificate
 
-USERS = DriverOption(
+USERS = driver.DriverOption(
     flag="--auto-approved-csr-users",
     aliases=("--auto-approved-csr-identities", "--cluster-auto-approval-users"),
-    help=f"Users whose first request is approved automatically, with {AUTO_APPROVAL}; separated by commas.",
-    side=Side.HUB,
-    type=OptionType.LIST,
-    paths=(("autoApproveUsers",), (DRIVER_LIST, "csr", "autoApprovedIdentities")),
-    gate=AUTO_APPROVAL,
+    help=f"Users whose first request is approved automatically, with {driver.AUTO_APPROVAL}; separated by commas.",
+    side=driver.Side.HUB,
+    type=driver.OptionType.LIST,
+    paths=(("autoApproveUsers",), (driver.DRIVER_LIST, "csr", "autoApprovedIdentities")),
+    gate=driver.AUTO_APPROVAL,
 )
-GROUPS = DriverOption(
+GROUPS = driver.DriverOption(
     flag="--auto-approved-csr-groups",
     help="The same for groups.",
-    side=Side.HUB,
-    type=OptionType.LIST,
-    gate=AUTO_APPROVAL,
+    side=driver.Side.HUB,
+    type=driver.OptionType.LIST,
+    gate=driver.AUTO_APPROVAL,
 )
 
 
-def read_allow_list(context: HubContext) -> AllowList:
+def read_allow_list(context: driver.HubContext) -> AllowList:
     """Return whose first request is approved automatically, from the settings of the hub."""
     users, groups = (frozenset(option.read_list(context.settings)) for option in (USERS, GROUPS))
     return AllowList(context.auto_approval, users, groups)
@@ -41,19 +38,19 @@ class CsrDriver(ClusterDriver, ReadsHeldCredential, RequestsCertificate):
     credential = CLUSTER_CERTIFICATE
     signer = KUBE_CLIENT_SIGNER
 
-    def agent(self, context: AgentContext) -> AgentDriver:
+    def agent(self, context: driver.AgentContext) -> driver.AgentDriver:
         from watchword.credentials.certificates.agent import CertificateAgentDriver
 
         return CertificateAgentDriver.make(context)
 
-    def hub(self, context: HubContext) -> HubDriver:
+    def hub(self, context: driver.HubContext) -> HubDriver:
         from watchword.registration.certificate_approval import CertificateApprovalReconciler, CertificateHubDriver
 
         approvals = CertificateApprovalReconciler(context, self.name, KUBE_CLIENT_SIGNER, read_allow_list(context))
         return CertificateHubDriver(approvals)
 
-    def read_held(self, data: SecretData) -> HeldCredential | None:
+    def read_held(self, data: driver.SecretData) -> driver.HeldCredential | None:
         return read_api_server_certificate(data)
 
-    def read_pending_key(self, data: SecretData) -> str:
+    def read_pending_key(self, data: driver.SecretData) -> str:
         return read_pending_key(data)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import orjson
-from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, empty_pb2, message_factory, timestamp_pb2
+from google.protobuf import any_pb2, descriptor_pool, message_factory, timestamp_pb2
 from google.protobuf.message import DecodeError, EncodeError
 from grpclib.encoding.base import CodecBase
 from msgspec import Struct, field
@@ -108,96 +109,34 @@ def parse_data_type(text: str) -> DataType:
 
 
 PACKAGE = "io.cloudevents.v1"
-FILE_NAME = "cloudevent.proto"
-
-_Field = descriptor_pb2.FieldDescriptorProto
-_ATTRIBUTES = f".{PACKAGE}.CloudEvent.AttributesEntry"
-_ATTRIBUTE_VALUE = f".{PACKAGE}.CloudEventAttributeValue"
-
-_Row = tuple[str, int, str]  # name, number, type: a scalar or the full name of a message
-
-_EVENT: tuple[_Row, ...] = (
-    ("id", 1, "string"),
-    ("source", 2, "string"),
-    ("spec_version", 3, "string"),
-    ("type", 4, "string"),
-    ("attributes", 5, _ATTRIBUTES),
+FILE_DESCRIPTOR = base64.b64decode(
+    "ChBjbG91ZGV2ZW50LnByb3RvEhFpby5jbG91ZGV2ZW50cy52MRoZZ29vZ2xlL3Byb3RvYnVmL2FueS5wcm90bxofZ29vZ2xlL3Byb3RvYnVmL3Rp"
+    "bWVzdGFtcC5wcm90byI+Cg5QdWJsaXNoUmVxdWVzdBIsCgVldmVudBgBIAEoCzIdLmlvLmNsb3VkZXZlbnRzLnYxLkNsb3VkRXZlbnQiTgoTU3Vi"
+    "c2NyaXB0aW9uUmVxdWVzdBIOCgZzb3VyY2UYASABKAkSFAoMY2x1c3Rlcl9uYW1lGAIgASgJEhEKCWRhdGFfdHlwZRgDIAEoCSLPAgoKQ2xvdWRF"
+    "dmVudBIKCgJpZBgBIAEoCRIOCgZzb3VyY2UYAiABKAkSFAoMc3BlY192ZXJzaW9uGAMgASgJEgwKBHR5cGUYBCABKAkSQQoKYXR0cmlidXRlcxgF"
+    "IAMoCzItLmlvLmNsb3VkZXZlbnRzLnYxLkNsb3VkRXZlbnQuQXR0cmlidXRlc0VudHJ5EhUKC2JpbmFyeV9kYXRhGAYgASgMSAASEwoJdGV4dF9k"
+    "YXRhGAcgASgJSAASKgoKcHJvdG9fZGF0YRgIIAEoCzIULmdvb2dsZS5wcm90b2J1Zi5BbnlIABpeCg9BdHRyaWJ1dGVzRW50cnkSCwoDa2V5GAEg"
+    "ASgJEjoKBXZhbHVlGAIgASgLMisuaW8uY2xvdWRldmVudHMudjEuQ2xvdWRFdmVudEF0dHJpYnV0ZVZhbHVlOgI4AUIGCgRkYXRhItMBChhDbG91"
+    "ZEV2ZW50QXR0cmlidXRlVmFsdWUSFAoKY2VfYm9vbGVhbhgBIAEoCEgAEhQKCmNlX2ludGVnZXIYAiABKAVIABITCgljZV9zdHJpbmcYAyABKAlI"
+    "ABISCghjZV9ieXRlcxgEIAEoDEgAEhAKBmNlX3VyaRgFIAEoCUgAEhQKCmNlX3VyaV9yZWYYBiABKAlIABIyCgxjZV90aW1lc3RhbXAYByABKAsy"
+    "Gi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wSABCBgoEYXR0cmIGcHJvdG8z"
 )
-_EVENT_DATA: tuple[_Row, ...] = (
-    ("binary_data", 6, "bytes"),
-    ("text_data", 7, "string"),
-    ("proto_data", 8, ".google.protobuf.Any"),
-)
-_ATTRIBUTES_ENTRY: tuple[_Row, ...] = (("key", 1, "string"), ("value", 2, _ATTRIBUTE_VALUE))
-_VALUE: tuple[_Row, ...] = (
-    ("ce_boolean", 1, "bool"),
-    ("ce_integer", 2, "int32"),
-    ("ce_string", 3, "string"),
-    ("ce_bytes", 4, "bytes"),
-    ("ce_uri", 5, "string"),
-    ("ce_uri_ref", 6, "string"),
-    ("ce_timestamp", 7, ".google.protobuf.Timestamp"),
-)
-_SUBSCRIPTION: tuple[_Row, ...] = (("source", 1, "string"), ("cluster_name", 2, "string"), ("data_type", 3, "string"))
+"""What `protoc` makes of `cloudevent.proto`, which is beside this file."""
 
 
-def file_descriptor() -> descriptor_pb2.FileDescriptorProto:
-    """Return the description of all messages, as `protoc` makes it of `cloudevent.proto`."""
-    file = descriptor_pb2.FileDescriptorProto(name=FILE_NAME, package=PACKAGE, syntax="proto3")
-    file.dependency.extend(("google/protobuf/any.proto", "google/protobuf/timestamp.proto"))
-    _add_message(file.message_type.add(), "PublishRequest", (("event", 1, f".{PACKAGE}.CloudEvent"),))
-    _add_message(file.message_type.add(), "SubscriptionRequest", _SUBSCRIPTION)
-    event = file.message_type.add()
-    _add_message(event, "CloudEvent", _EVENT)
-    entry = event.nested_type.add()
-    _add_message(entry, "AttributesEntry", _ATTRIBUTES_ENTRY)
-    entry.options.map_entry = True
-    _add_choice(event, "data", _EVENT_DATA)
-    value = file.message_type.add(name="CloudEventAttributeValue")
-    _add_choice(value, "attr", _VALUE)
-    return file
+def _message_class(name: str) -> Any:
+    """Return the class of a message; its fields are not known to the type checker, so only the codec uses it."""
+    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
-def _add_message(message: descriptor_pb2.DescriptorProto, name: str, rows: tuple[_Row, ...]) -> None:
-    message.name = name
-    for row in rows:
-        _add_field(message, row)
-
-
-def _add_choice(message: descriptor_pb2.DescriptorProto, name: str, rows: tuple[_Row, ...]) -> None:
-    index = len(message.oneof_decl)
-    message.oneof_decl.add(name=name)
-    for row in rows:
-        _add_field(message, row).oneof_index = index
-
-
-def _add_field(message: descriptor_pb2.DescriptorProto, row: _Row) -> descriptor_pb2.FieldDescriptorProto:
-    name, number, kind = row
-    label = _Field.LABEL_REPEATED if kind == _ATTRIBUTES else _Field.LABEL_OPTIONAL
-    field = message.field.add(name=name, number=number, label=label)
-    if kind.startswith("."):
-        field.type, field.type_name = _Field.TYPE_MESSAGE, kind
-    else:
-        field.type = _Field.Type.Value(f"TYPE_{kind.upper()}")
-    return field
-
-
-def _message_classes() -> dict[str, Any]:
-    # A pool of its own: a program that has compiled the published file keeps its messages apart from these.
-    pool = descriptor_pool.DescriptorPool()
-    for known in (any_pb2, timestamp_pb2, empty_pb2):
-        pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(file_descriptor().SerializeToString())
-    names = (f"{PACKAGE}.PublishRequest", f"{PACKAGE}.SubscriptionRequest", f"{PACKAGE}.CloudEvent")
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in names}
-
-
-_CLASSES = _message_classes()
-
-# The fields are not known to the type checker: only the codec reads these, everything else reads its dataclasses.
-PublishRequestMessage: Any = _CLASSES[f"{PACKAGE}.PublishRequest"]
-SubscriptionRequestMessage: Any = _CLASSES[f"{PACKAGE}.SubscriptionRequest"]
-CloudEventMessage: Any = _CLASSES[f"{PACKAGE}.CloudEvent"]
+# A pool of its own: a program that has compiled the published file keeps its messages apart from these.
+_POOL = descriptor_pool.DescriptorPool()
+for _known in (any_pb2, timestamp_pb2):
+    _POOL.AddSerializedFile(_known.DESCRIPTOR.serialized_pb)
+_POOL.AddSerializedFile(FILE_DESCRIPTOR)
+PublishRequestMessage = _message_class("PublishRequest")
+SubscriptionRequestMessage = _message_class("SubscriptionRequest")
+CloudEventMessage = _message_class("CloudEvent")
 
 
 SPEC_VERSION = "1.0"

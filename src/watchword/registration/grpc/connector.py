@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from watchword.api.bootstrap import TOKEN_PATTERN, bootstrap_user
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.certificates.decisions import CERTIFICATE, KEY
+from watchword.credentials.certificates.agent import CERTIFICATE, KEY
 from watchword.credentials.driver import ENDPOINT_CONFIG, KUBECONFIG, SecretData
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
@@ -17,17 +17,11 @@ from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.transport import Transport
-from watchword.registration.grpc.client.channel import (
-    CONNECT_SECONDS,
-    EventChannel,
-    GrpcCredential,
-    make_tls_context,
-    to_kube_error,
-)
+from watchword.registration.driver import BootstrapCredential, ConnectorContext, KubeconfigConnector
+from watchword.registration.grpc.client import channel
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
 from watchword.registration.grpc.config import GrpcConfig, GrpcEndpoint, hub_config, parse_config, read_token
-from watchword.registration.hub_connector import BootstrapCredential, ConnectorContext, KubeconfigConnector
 
 
 class GrpcConnector(Struct):
@@ -65,23 +59,23 @@ class GrpcConnector(Struct):
 
     def joining(self) -> Transport:
         config = self._parse(self._read())
-        return self._connect(config.endpoint, GrpcCredential(token=read_token(config)))
+        return self._connect(config.endpoint, channel.GrpcCredential(token=read_token(config)))
 
     def own(self, data: SecretData) -> Transport:
         if data.get(KUBECONFIG):
             self.api_server.known = parse_kubeconfig(data[KUBECONFIG]).choose().cluster
         endpoint = parse_config(data.get(ENDPOINT_CONFIG, b"")).endpoint
         certificate = ClientCertificate(data.get(CERTIFICATE, b""), Sensitive(data.get(KEY, b"")))
-        return self._connect(endpoint, GrpcCredential(certificate=certificate))
+        return self._connect(endpoint, channel.GrpcCredential(certificate=certificate))
 
     def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
         """Return a client of the hub's API server, where add-ons use their tokens."""
         return self.api_server.with_token(hub, token)
 
-    def _connect(self, endpoint: GrpcEndpoint, credential: GrpcCredential) -> Transport:
+    def _connect(self, endpoint: GrpcEndpoint, credential: channel.GrpcCredential) -> Transport:
         if self._stores is None or self._stores[0] != endpoint:  # another server may be that of another hub
             self._stores = endpoint, ObjectStores()
-        return GrpcTransport(EventChannel(endpoint, credential, cluster=self.cluster), self._stores[1])
+        return GrpcTransport(channel.EventChannel(endpoint, credential, cluster=self.cluster), self._stores[1])
 
     def restore_endpoint(self, data: SecretData) -> None:
         """Continue with the endpoint in the Secret; where there is none, with the configured one."""
@@ -132,11 +126,11 @@ async def find_server_problem(endpoint: GrpcEndpoint) -> str:
     """Return why no server answers there with a certificate of the endpoint's authorities; shows no credential."""
     host, port = endpoint.address
     try:
-        context = make_tls_context(endpoint, None)
-        async with asyncio.timeout(CONNECT_SECONDS):
+        context = channel.make_tls_context(endpoint, None)
+        async with asyncio.timeout(channel.CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(host, port, ssl=context)
     except (OSError, TimeoutError, ConfigError) as cause:
-        return str(to_kube_error(cause, endpoint.url, with_certificate=False))
+        return str(channel.to_kube_error(cause, endpoint.url, with_certificate=False))
     protocol = writer.get_extra_info("ssl_object").selected_alpn_protocol()
     writer.transport.abort()
     return "" if protocol == "h2" else f"{endpoint.url} answers, and is not a gRPC server"

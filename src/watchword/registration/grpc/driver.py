@@ -1,30 +1,258 @@
 """Clusters register and work over gRPC, with CloudEvents, where the hub's API server is not reachable."""
 
+import ipaddress
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 
-from msgspec.structs import replace
-
-from watchword.api.names import GRPC_SIGNER
+from watchword.api.meta import ObjectKey
+from watchword.api.names import CLUSTER_LEASE, GRPC_SERVER_SERVICE_ACCOUNT, GRPC_SIGNER, HUB_NAMESPACE
+from watchword.api.rbac import RbacRule
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CONFIG_MAPS,
+    EVENTS,
+    LEASES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    SECRETS,
+    SUBJECT_ACCESS_REVIEWS,
+    TOKEN_REVIEWS,
+)
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.certificates.decisions import read_endpoint_certificate, read_pending_key
-from watchword.credentials.credential_kind import HeldCredential
-from watchword.credentials.driver import ENDPOINT_CONFIG, AgentContext, AgentDriver, HubContext, SecretData
-from watchword.credentials.driver_options import Settings
+from watchword.api.validation import is_dns_subdomain
+from watchword.credentials.certificates.agent import read_endpoint_certificate, read_pending_key
+from watchword.credentials.driver import (
+    AUTO_APPROVAL,
+    DRIVER_LIST,
+    ENDPOINT_CONFIG,
+    AgentContext,
+    AgentDriver,
+    DriverOption,
+    HeldCredential,
+    HubContext,
+    OptionType,
+    SecretData,
+    Settings,
+    Side,
+)
 from watchword.kube.errors import ConfigError
 from watchword.registration import driver
-from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE
-from watchword.registration.grpc.config import parse_config
-from watchword.registration.grpc.manifests import SERVER
-from watchword.registration.grpc.options import (
-    ANNOTATION,
-    CA_FILE,
-    HOSTS,
-    HUB_OPTIONS,
-    JOIN_OPTIONS,
-    bootstrap_data,
+from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE, AllowList
+from watchword.registration.driver import ConnectorContext, HubConnector, HubServer, PublishedCertificate
+from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config, parse_address, parse_config
+
+SIGNER_SECRET = ObjectKey(HUB_NAMESPACE, "signer-secret")
+SERVING_SECRET = ObjectKey(HUB_NAMESPACE, "grpc-server-serving-cert")
+CA_BUNDLE = ObjectKey(HUB_NAMESPACE, "ca-bundle-configmap")
+BUNDLE_KEY = "ca-bundle.crt"
+SERVING_KEY = "serving.crt"  # beside the bundle, for `status` and `forecast`: it is public
+
+
+_READ = ("get", "list", "watch")
+
+SERVER_RULES = (
+    RbacRule(
+        "registers clusters, and sends each its own",
+        MANAGED_CLUSTERS.group,
+        ("managedclusters",),
+        (*_READ, "create", "update"),
+    ),
+    RbacRule("agents report their state", MANAGED_CLUSTERS.group, ("managedclusters/status",), ("update",)),
+    RbacRule(
+        "passes certificate requests on, and sends the certificates",
+        CERTIFICATE_SIGNING_REQUESTS.group,
+        ("certificatesigningrequests",),
+        (*_READ, "create"),
+    ),
+    RbacRule("agents renew their leases", LEASES.group, ("leases",), (*_READ, "update"), (CLUSTER_LEASE,)),
+    RbacRule("sends add-ons to their clusters", MANAGED_CLUSTER_ADDONS.group, ("managedclusteraddons",), _READ),
+    RbacRule(
+        "agents report on their add-ons", MANAGED_CLUSTER_ADDONS.group, ("managedclusteraddons/status",), ("update",)
+    ),
+    RbacRule(
+        "sends works to their clusters, and maintains their finalizer",
+        MANIFEST_WORKS.group,
+        ("manifestworks",),
+        (*_READ, "patch"),
+    ),
+    RbacRule("agents report on their works", MANIFEST_WORKS.group, ("manifestworks/status",), ("patch",)),
+    RbacRule("agents record events", EVENTS.group, ("events",), ("create", "patch")),
+    RbacRule("requests the tokens of add-ons", "", ("serviceaccounts/token",), ("create",)),
+    RbacRule("authenticates clusters that join", TOKEN_REVIEWS.group, ("tokenreviews",), ("create",)),
+    RbacRule("authorizes every event", SUBJECT_ACCESS_REVIEWS.group, ("subjectaccessreviews",), ("create",)),
 )
-from watchword.registration.grpc.options import SERVER as SERVER_FLAG
-from watchword.registration.hub_connector import ConnectorContext, HubConnector
+"""It may neither accept clusters nor approve certificates, so the hub's admission policies hold for it, too."""
+
+
+PORT = 8090
+_CERTIFICATES, _AUTHORITIES = "/grpc/serving", "/grpc/client-ca"
+
+
+SIGNER_RULES = (
+    RbacRule(
+        "approves and signs for its signer alone",
+        CERTIFICATE_SIGNING_REQUESTS.group,
+        ("signers",),
+        ("approve", "sign"),
+        (GRPC_SIGNER,),
+    ),
+    RbacRule(
+        "writes the signed certificate",
+        CERTIFICATE_SIGNING_REQUESTS.group,
+        ("certificatesigningrequests/status",),
+        ("update",),
+    ),
+)
+"""What lets the hub's controllers approve and sign for the gRPC signer."""
+
+_CREATES = "a right to create cannot name objects"
+CONTROLLER_RULES = (
+    RbacRule(_CREATES, SECRETS.group, ("secrets",), ("create",)),
+    RbacRule(
+        "maintains the authority",
+        SECRETS.group,
+        ("secrets",),
+        ("get", "list", "watch", "update"),
+        (SIGNER_SECRET.name,),
+    ),
+    RbacRule("renews the server's certificate", SECRETS.group, ("secrets",), ("get", "update"), (SERVING_SECRET.name,)),
+    RbacRule(_CREATES, CONFIG_MAPS.group, ("configmaps",), ("create",)),
+    RbacRule(
+        "publishes the authorities, and measures when they end",
+        CONFIG_MAPS.group,
+        ("configmaps",),
+        ("get", "list", "watch", "patch"),
+        (CA_BUNDLE.name,),
+    ),
+)
+"""What lets them maintain the authority and the server's certificate."""
+
+SERVER = HubServer(
+    name="grpc-server",
+    service_account=GRPC_SERVER_SERVICE_ACCOUNT,
+    port=PORT,
+    arguments=(
+        "grpc-server",
+        f"--serve=$(POD_IP):{PORT}",
+        f"--tls-cert-file={_CERTIFICATES}/tls.crt",
+        f"--tls-key-file={_CERTIFICATES}/tls.key",
+        f"--client-ca-file={_AUTHORITIES}/{BUNDLE_KEY}",
+    ),
+    rules=SERVER_RULES,
+    signer_rules=SIGNER_RULES,
+    controller_rules=CONTROLLER_RULES,
+    secrets={SERVING_SECRET.name: _CERTIFICATES},
+    config_maps={CA_BUNDLE.name: _AUTHORITIES},
+    published=CA_BUNDLE,
+    certificates=(
+        PublishedCertificate(
+            name="gRPC authority",
+            field=BUNDLE_KEY,
+            consequence="the certificates of clusters that registered over gRPC are no longer accepted",
+            is_authority=True,
+        ),
+        PublishedCertificate(
+            name="gRPC server certificate",
+            field=SERVING_KEY,
+            consequence="agents that reach the hub over gRPC no longer trust its server",
+        ),
+    ),
+    exposure="grpc",
+)
+
+
+ANNOTATION = "agent.open-cluster-management.io/grpc"
+"""Marks the ManagedCluster of a cluster that registers over gRPC."""
+
+
+def validate_server(value: str) -> str:
+    try:
+        parse_address(value)
+    except ConfigError as objection:
+        return str(objection)
+    return ""
+
+
+SERVER_ADDRESS = DriverOption(
+    flag="--grpc-server",
+    help="HOST:PORT of the hub's gRPC server; goes with --registration-auth grpc.",
+    side=Side.JOIN,
+    required=True,
+    validate=validate_server,
+)
+CA_FILE = DriverOption(
+    flag="--grpc-ca-file",
+    help="CA bundle (PEM) for the gRPC server; by default the CAs of this system.",
+    side=Side.JOIN,
+)
+JOIN_OPTIONS = (SERVER_ADDRESS, CA_FILE)
+
+
+def bootstrap_data(settings: Settings, token: Sensitive[str], present: SecretData) -> SecretData:
+    """Return `config.yaml` of the bootstrap Secret: what flags do not name stays as it is, the token is replaced."""
+    server, ca_file = SERVER_ADDRESS.read(settings), CA_FILE.read(settings)
+    known = parse_config(present[ENDPOINT_CONFIG]).endpoint if ENDPOINT_CONFIG in present else None
+    if not server and known is None:
+        return {}
+    endpoint = replace(known, url=server or known.url) if known is not None else GrpcEndpoint(url=server)
+    if ca_file:
+        endpoint = replace(endpoint, ca_data=_read_authorities(Path(ca_file)))
+    return {ENDPOINT_CONFIG: bootstrap_config(endpoint, token)}
+
+
+def _read_authorities(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as cause:
+        raise ConfigError(f"{CA_FILE.flag} {path} cannot be read: {cause.strerror}") from cause
+    if b"-----BEGIN CERTIFICATE-----" not in content:
+        raise ConfigError(f"{CA_FILE.flag} {path} contains no PEM certificate: give the authority of the gRPC server")
+    return content
+
+
+LONGEST_LIFETIME = timedelta(days=30)
+"""How long a certificate of an agent is valid, unless it asks for less."""
+
+
+def validate_hosts(value: str) -> str:
+    wrong = [host for host in value.split(",") if host and not (is_dns_subdomain(host) or _is_address(host))]
+    return f"{wrong[0]!r} is neither a host name nor an IP address: correct {HOSTS.flag}" if wrong else ""
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+USERS = DriverOption(
+    flag="--auto-approved-grpc-users",
+    aliases=("--auto-approved-grpc-identities",),
+    help=f"Users whose first request over gRPC is approved automatically, with {AUTO_APPROVAL}; separated by commas.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    paths=((DRIVER_LIST, "grpc", "autoApprovedIdentities"),),
+    gate=AUTO_APPROVAL,
+)
+HOSTS = DriverOption(
+    flag="--grpc-server-hosts",
+    help="Host names and addresses by which agents reach the gRPC server, for its certificate; separated by commas.",
+    side=Side.HUB,
+    type=OptionType.LIST,
+    exposure="grpc",
+    validate=validate_hosts,
+)
+HUB_OPTIONS = (USERS, HOSTS)
+
+
+def read_allow_list(context: HubContext) -> AllowList:
+    """Return whose first request over gRPC is approved automatically, from the settings of the hub."""
+    return AllowList(context.auto_approval, frozenset(USERS.read_list(context.settings)))
 
 
 class GrpcDriver(
@@ -50,7 +278,7 @@ class GrpcDriver(
     def agent(self, context: AgentContext) -> AgentDriver:
         from watchword.credentials.certificates.agent import CertificateAgentDriver
 
-        return replace(CertificateAgentDriver.make(context), endpoint_signer=GRPC_SIGNER)
+        return CertificateAgentDriver.make(context, endpoint_signer=GRPC_SIGNER)
 
     def hub(self, context: HubContext) -> driver.HubDriver:
         """Return what approves and signs requests, and maintains the authority of the server."""
@@ -84,7 +312,7 @@ class GrpcDriver(
     def join_flags(self, settings: Settings) -> tuple[str, ...]:
         host = next(iter(HOSTS.read_list(settings)), "GRPC_SERVER")
         address = f"[{host}]:443" if ":" in host else f"{host}:443"
-        return ("--registration-auth", self.name, SERVER_FLAG.flag, address, CA_FILE.flag, "GRPC_CA_FILE")
+        return ("--registration-auth", self.name, SERVER_ADDRESS.flag, address, CA_FILE.flag, "GRPC_CA_FILE")
 
     def read_held(self, data: SecretData) -> HeldCredential | None:
         return read_endpoint_certificate(data)

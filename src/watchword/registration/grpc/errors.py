@@ -4,6 +4,7 @@ GrpcDriverError
 ├── MalformedEvent       bytes that are no event of this protocol
 ├── UnknownEventType     a data type, subresource or action that this protocol does not have
 ├── MalformedStatus      a refusal that contains no Status
+├── RequestRefused       the server refuses what a client sent
 └── TlsFilesUnusable     the certificate, key or client CA of the server cannot be used
 """
 
@@ -34,6 +35,14 @@ class MalformedStatus(GrpcDriverError):
 
 class TlsFilesUnusable(GrpcDriverError, InvalidSetting):
     """The files of the server do not contain what they should; the message names them."""
+
+
+class RequestRefused(GrpcDriverError):
+    """The server refuses a request; `code` is the HTTP code of the Status that the client receives."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 _KEY = "ErrStatus"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -12,7 +13,6 @@ from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import GRPC_SIGNER, HUB_NAMESPACE, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, SECRETS
 from watchword.api.time import rfc3339
-from watchword.credentials.certificates.approval import is_approved
 from watchword.credentials.certificates.issued_certificate import (
     CERTIFICATE,
     KEY,
@@ -21,17 +21,25 @@ from watchword.credentials.certificates.issued_certificate import (
     sign_request,
     with_certificate,
 )
-from watchword.credentials.certificates.request import CertificateRequestRefused
-from watchword.credentials.certificates.request_validation import read_cluster_request
-from watchword.credentials.driver import HubContext
+from watchword.credentials.certificates.requests import CertificateRequestRefused, is_approved, read_cluster_request
+from watchword.credentials.credential_secret import decode_data
+from watchword.credentials.driver import HubContext, SecretData
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate, join_bundle, parse_certificate, split_bundle, verify_chain
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import AlternativeNames, Usage
 from watchword.registration.certificate_approval import CertificateApprovalReconciler, CertificateHubDriver
-from watchword.registration.grpc.manifests import BUNDLE_KEY, CA_BUNDLE, SERVING_KEY, SERVING_SECRET, SIGNER_SECRET
-from watchword.registration.grpc.options import HOSTS, LONGEST_LIFETIME, read_allow_list
+from watchword.registration.grpc.driver import (
+    BUNDLE_KEY,
+    CA_BUNDLE,
+    HOSTS,
+    LONGEST_LIFETIME,
+    SERVING_KEY,
+    SERVING_SECRET,
+    SIGNER_SECRET,
+    read_allow_list,
+)
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.raw_objects import metadata_only
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, TriggerSource
@@ -121,15 +129,15 @@ def decide_bundle(held: SignerAuthorities, trusted: Sequence[Certificate], *, no
 
 
 def is_serving_certificate_good(
-    pem: bytes, hosts: AlternativeNames, trusted: Sequence[Certificate], *, now: datetime
+    data: SecretData, hosts: AlternativeNames, trusted: Sequence[Certificate], *, now: datetime
 ) -> bool:
-    """Whether the server can go on with its certificate: for these names, of a trusted authority, not due."""
+    """Whether the server can go on: with the key, for these names, of a trusted authority, not due."""
     try:
-        held = parse_certificate(pem)
+        held, key = parse_certificate(data.get(CERTIFICATE, b"")), PrivateKey.from_pem(data.get(KEY, b""))
         verify_chain(held, trusted, now=now, usage=Usage.SERVER_AUTH)
     except PkiError:
         return False
-    return held.names == hosts and not is_due(held, now)
+    return held.key == key.public and held.names == hosts and not is_due(held, now)
 
 
 class AtStart(TriggerSource):
@@ -148,6 +156,7 @@ class SignerAuthorityReconciler(Struct, frozen=True):
 
     context: HubContext
     hosts: AlternativeNames
+    recheck: timedelta = RECHECK
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         if key != SIGNER_SECRET:
@@ -164,13 +173,16 @@ class SignerAuthorityReconciler(Struct, frozen=True):
                 held = await self._rotate(present)
             except PkiError as error:  # an administrator's own: it is not replaced
                 self.context.events.warning(present, "SigningAuthorityUnusable", f"Secret {SIGNER_SECRET}: {error}")
-                return RetryAfter(RECHECK)
+                return RetryAfter(self.recheck)
         published = await self.context.client.find(CONFIG_MAPS, CA_BUNDLE)
         text = str(((published or {}).get("data") or {}).get(BUNDLE_KEY) or "")
-        trusted = decide_bundle(held, _read_bundle(text), now=now)
+        known: tuple[Certificate, ...] = ()
+        with suppress(PkiError):  # damaged by hand: what signs is written again
+            known = split_bundle(text.encode()) if text else ()
+        trusted = decide_bundle(held, known, now=now)
         published = await self._publish(published, BUNDLE_KEY, join_bundle(trusted))
         await self._publish(published, SERVING_KEY, await self._serve(held, trusted, now))
-        return RetryAfter(RECHECK)
+        return RetryAfter(self.recheck)
 
     def _make(self) -> Authority:
         return Authority.make(GRPC_SIGNER, now=self.context.clock.now())
@@ -197,9 +209,9 @@ class SignerAuthorityReconciler(Struct, frozen=True):
     async def _serve(self, held: SignerAuthorities, trusted: Sequence[Certificate], now: datetime) -> bytes:
         """Return the server's certificate; replace it when it is due or for other names."""
         present = await self.context.client.find(SECRETS, SERVING_SECRET)
-        pem = base64.b64decode(((present or {}).get("data") or {}).get(CERTIFICATE) or "")
-        if is_serving_certificate_good(pem, self.hosts, trusted, now=now):
-            return pem
+        shown = decode_data(present)
+        if is_serving_certificate_good(shown, self.hosts, trusted, now=now):
+            return shown[CERTIFICATE]
         key = PrivateKey.generate()
         issued = held.current.issue_serving(key.public, self.hosts, now=now, lifetime=SERVING_LIFETIME)
         data = _encoded({CERTIFICATE: issued.pem, KEY: key.pem.reveal()})
@@ -214,13 +226,6 @@ class SignerAuthorityReconciler(Struct, frozen=True):
 
 def _describe(certificate: Certificate) -> str:
     return f"expires at {rfc3339(certificate.not_after)}"
-
-
-def _read_bundle(text: str) -> tuple[Certificate, ...]:
-    try:
-        return split_bundle(text.encode()) if text else ()
-    except PkiError:  # damaged by hand: what signs is written again
-        return ()
 
 
 def _secret(key: ObjectKey, data: dict[str, str]) -> Object:
@@ -270,17 +275,11 @@ class GrpcHubDriver(CertificateHubDriver, frozen=True):
 def make_hub_driver(context: HubContext) -> GrpcHubDriver:
     """Return the driver, ready to use; of the signer's Secret the cache keeps the metadata alone."""
     context.cache.informer(SECRETS, OWN_SECRET, project=metadata_only)
+    inside = f"{SERVICE}.{HUB_NAMESPACE}.svc"  # where its Service is reached
+    hosts = (*HOSTS.read_list(context.settings), inside, f"{inside}.cluster.local")
     return GrpcHubDriver(
         CertificateApprovalReconciler(context, "grpc", GRPC_SIGNER, read_allow_list(context)),
         "grpc-approval",
         GrpcSigningReconciler(context),
-        SignerAuthorityReconciler(
-            context, AlternativeNames.for_hosts(serving_names(HOSTS.read_list(context.settings)))
-        ),
+        SignerAuthorityReconciler(context, AlternativeNames.for_hosts(dict.fromkeys(hosts))),
     )
-
-
-def serving_names(hosts: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the server's certificate: those that agents use, and those of its Service."""
-    inside = (f"{SERVICE}.{HUB_NAMESPACE}.svc", f"{SERVICE}.{HUB_NAMESPACE}.svc.cluster.local")
-    return tuple(dict.fromkeys((*hosts, *inside)))

@@ -27,12 +27,12 @@ from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.credentials.errors import DriverError, NotGranted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
+from watchword.registration.catalog import HubDrivers
 from watchword.registration.hub import cluster_rbac
-from watchword.registration.hub.acceptance_policy import UNGUARDED, AcceptanceGuard
-from watchword.registration.hub.cluster_drivers import HubDrivers
 from watchword.registration.hub.cluster_lease import lease_manifest
+from watchword.registration.hub.cluster_rbac import RetiredClusterNames
 from watchword.registration.hub.cluster_sets import DEFAULT_SET
-from watchword.registration.hub.retired_cluster_names import RetiredClusterNames
+from watchword.registration.hub.installation import UNGUARDED, AcceptanceGuard
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict
@@ -95,7 +95,9 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
                 await remove_cluster_rbac(self.ensurer, cluster.name)  # an earlier version may have granted it
                 await self._set_not_accepted(found, "InvalidName", validate_cluster_name(cluster.name) or "")
             case AcceptanceDecision.GRANT:
-                if not await self._is_acceptance_enforced(cluster):
+                # A server may enforce the policy that clusters cannot accept themselves some time after it is stored.
+                if not is_true(found, ConditionType.HUB_ACCEPTED) and not await self.guard.is_enforced():
+                    await self._set_not_accepted(found, "AdmissionPolicyMissing", UNGUARDED)
                     return RetryAfter(POLICY_RECHECK)
                 if not await self._grant(cluster):
                     return RetryAfter(HINDERED_RECHECK)
@@ -106,13 +108,6 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
             case AcceptanceDecision.NOTHING:
                 pass
         return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
-
-    async def _is_acceptance_enforced(self, cluster: Cluster) -> bool:
-        """Whether clusters cannot accept themselves; a server may enforce the policy some time after it is stored."""
-        if is_true(cluster.object, ConditionType.HUB_ACCEPTED) or await self.guard.is_enforced():
-            return True
-        await self._set_not_accepted(cluster.object, "AdmissionPolicyMissing", UNGUARDED)
-        return False
 
     async def _grant(self, cluster: Cluster) -> bool:
         """Give the cluster what it is entitled to; return False while something that is not watched hinders it."""
@@ -213,16 +208,12 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
         for name in (registration_binding(cluster.name), work_binding(cluster.name)):
             await force_delete_binding(self.client, self.reader, ObjectKey(cluster.name, name))
         await self.drivers.revoke(cluster)
-        cluster = await self._forget_driver(cluster)
+        if Annotation.ACCEPTED_DRIVER in cluster.annotations:
+            forgotten = {"metadata": {"annotations": {Annotation.ACCEPTED_DRIVER: None}}}
+            patch = with_preconditions(cluster.object, forgotten)
+            cluster = Cluster.read(await self.client.patch(resources.MANAGED_CLUSTERS, cluster.key, patch))
         self.events.normal(cluster.object, "RightsRevoked", f"the rights of cluster {cluster.name} are revoked")
         await self._record_denial(cluster)
-
-    async def _forget_driver(self, cluster: Cluster) -> Cluster:
-        if Annotation.ACCEPTED_DRIVER not in cluster.annotations:
-            return cluster
-        forgotten = {"metadata": {"annotations": {Annotation.ACCEPTED_DRIVER: None}}}
-        patch = with_preconditions(cluster.object, forgotten)
-        return Cluster.read(await self.client.patch(resources.MANAGED_CLUSTERS, cluster.key, patch))
 
     async def _record_denial(self, cluster: Cluster) -> None:
         said = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)

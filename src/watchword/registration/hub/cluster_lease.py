@@ -84,7 +84,9 @@ class ClusterLeaseReconciler(Struct, frozen=True):
             await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster, now=self.clock.now()))
             return Done()  # its arrival triggers this again
         if lease is not None and not cluster.deleting and not _renew_time(lease):
-            await self._set_renew_time(lease)
+            # An earlier version made it: OCM's controllers cannot read one without a renewal.
+            patch = with_preconditions(lease, {"spec": {"renewTime": _first_renew_time(self.clock.now())}})
+            await self.ensurer.client.patch(LEASES, ObjectKey.of(lease), patch)
             return Done()  # its change triggers this again
         observed = await self._observe(key, lease or {})
         if key in self.silent and is_true(found, ConditionType.AVAILABLE):
@@ -95,11 +97,6 @@ class ClusterLeaseReconciler(Struct, frozen=True):
         if observed.live and not decision.conditions and is_steady(cluster):
             self.steady[key] = lease_patience(cluster)
         return RetryAfter(decision.recheck_in)
-
-    async def _set_renew_time(self, lease: Object) -> None:
-        """Complete a lease that an earlier version made: OCM's controllers cannot read one without a renewal."""
-        patch = with_preconditions(lease, {"spec": {"renewTime": _first_renew_time(self.clock.now())}})
-        await self.ensurer.client.patch(LEASES, ObjectKey.of(lease), patch)
 
     async def _observe(self, key: ObjectKey, lease: Object) -> LeaseObservation:
         renew_time = _renew_time(lease)

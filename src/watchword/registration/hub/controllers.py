@@ -3,30 +3,88 @@
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
+from heapq import nsmallest
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
 from watchword.api.names import Label
-from watchword.credentials.certificates.approval import without_issued_certificate
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
+from watchword.credentials.certificates.requests import is_pending, requester_of, without_issued_certificate
 from watchword.kube.client import Client
-from watchword.registration.hub import cluster_acceptance, cluster_sets
-from watchword.registration.hub.acceptance_policy import AcceptanceGuard
-from watchword.registration.hub.cluster_cleanup import RETENTION, ClusterCleanupReconciler, may_have_left
-from watchword.registration.hub.cluster_drivers import HubDrivers
+from watchword.registration.catalog import HubDrivers
+from watchword.registration.hub import cluster_acceptance, cluster_removal, cluster_sets
 from watchword.registration.hub.cluster_lease import ClusterLeaseReconciler, ClusterTaintReconciler
-from watchword.registration.hub.cluster_removal import ClusterRemovalReconciler, clusters_being_removed
-from watchword.registration.hub.credential_events import request_event_controller
-from watchword.registration.hub.request_budget import request_budget_controller
-from watchword.registration.hub.retired_cluster_names import RetiredClusterNames, clusters_with_retired_name
+from watchword.registration.hub.cluster_rbac import RetiredClusterNames, cluster_from_label, clusters_with_retired_name
+from watchword.registration.hub.credential_reports import RequestEvents
+from watchword.registration.hub.installation import AcceptanceGuard
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import Ensurer
+from watchword.runtime.ensure import Ensurer, delete_object
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.reconcile import ControllerSpec, Reader, Reconciler, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Done, Observer, Outcome, Reader, Reconciler, Trigger
 from watchword.runtime.status import StatusWriter
+
+MAX_PENDING_REQUESTS = 1000  # of one requester: clusters that wait for acceptance may share a bootstrap token
+REQUESTER_INDEX = "requester"
+
+
+def request_budget_controller(
+    cache: Cache, client: Client, events: EventRecorder, *, most: int = MAX_PENDING_REQUESTS
+) -> ControllerSpec:
+    cache.index(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, _index_pending)
+    budget = RequestBudgetReconciler(cache, client, events, most)
+    return ControllerSpec("request-budget", CERTIFICATE_SIGNING_REQUESTS, budget, workers=2, concerns=is_pending)
+
+
+def _index_pending(csr: Object) -> list[str]:
+    return [requester_of(csr).user] if is_pending(csr) else []
+
+
+class _Budget(Struct, frozen=True):
+    """What a requester with too many undecided requests keeps: the oldest of them."""
+
+    oldest: Object
+    newest: tuple[str, str]
+
+
+class RequestBudgetReconciler(Struct, frozen=True):
+    """Reconciles CertificateSigningRequest: deletes an undecided one that its requester has too many of."""
+
+    cache: Cache
+    client: Client
+    events: EventRecorder
+    most: int
+    kept: dict[str, _Budget] = field(default_factory=dict)  # of requesters above the budget: measured once for a flood
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        csr = self.cache.get(CERTIFICATE_SIGNING_REQUESTS, key)
+        if csr is None or not is_pending(csr):
+            return Done()
+        user = requester_of(csr).user
+        if self.cache.index_count(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, user) <= self.most:
+            self.kept.pop(user, None)
+            return Done()
+        kept = self.kept.get(user) or self.kept.setdefault(user, self._measure(user))
+        if _age(csr) <= kept.newest:
+            return Done()
+        await delete_object(self.client, CERTIFICATE_SIGNING_REQUESTS, csr)
+        # About the oldest request, so that a flood is one event that counts.
+        note = f"{user} has {self.most} undecided certificate requests: further ones are deleted"
+        self.events.warning(kept.oldest, "TooManyRequests", note)
+        return Done()
+
+    def _measure(self, user: str) -> _Budget:
+        pending = self.cache.by_index(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, user)
+        oldest = nsmallest(self.most, pending, key=_age)
+        return _Budget(oldest[0], _age(oldest[-1]))
+
+
+def _age(csr: Object) -> tuple[str, str]:
+    return csr["metadata"]["creationTimestamp"], csr["metadata"]["name"]
+
 
 OF_CLUSTERS = WatchScope(labels=Label.CLUSTER_NAME)
 """Only what was made for a cluster; everything else on the hub is not even read."""
@@ -56,7 +114,7 @@ class HubParts(Struct, frozen=True):
     events: EventRecorder
     clock: Clock
     drivers: HubDrivers
-    left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
+    left_cluster_retention: timedelta = cluster_removal.RETENTION  # how long clusters that left are kept
 
     @property
     def ensurer(self) -> Ensurer:
@@ -80,12 +138,12 @@ def register_informers(cache: Cache) -> None:
     cache.index(resources.CERTIFICATE_SIGNING_REQUESTS, "cluster", _index_cluster_requests)
 
 
-def controllers(parts: HubParts) -> list[ControllerSpec]:
+def controllers(parts: HubParts) -> list[ControllerSpec | Observer]:
     """Return every controller: its root kind, what else triggers it, its reconciler."""
     return [
         *_cluster_controllers(parts),
         *_set_controllers(parts),
-        request_event_controller(parts.cache, parts.events, parts.clock),
+        Observer(resources.CERTIFICATE_SIGNING_REQUESTS, RequestEvents(parts.events, parts.clock).observe),
         request_budget_controller(parts.cache, parts.client, parts.events),
         *parts.drivers.controllers(),
     ]
@@ -120,16 +178,18 @@ def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
     automatic = cluster_acceptance.ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock)
     requests = Trigger(resources.CERTIFICATE_SIGNING_REQUESTS, lambda obj: _undecided(reader, obj))
     yield _of_cluster("cluster-auto-acceptance", automatic, (requests,), concerns=cluster_acceptance.is_undecided)
-    removal = ClusterRemovalReconciler(
+    removal = cluster_removal.ClusterRemovalReconciler(
         reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
     )
     content = tuple(
-        Trigger(r, lambda obj: clusters_being_removed(reader, obj))
+        Trigger(r, lambda obj: cluster_removal.clusters_being_removed(reader, obj))
         for r in (resources.MANAGED_CLUSTER_ADDONS, resources.MANIFEST_WORKS)
     )
     yield _of_cluster("cluster-removal", removal, (*content, *parts.drivers.removal_triggers), concerns=is_deleting)
-    cleanup = ClusterCleanupReconciler(reader, client, status, parts.events, parts.left_cluster_retention)
-    yield _of_cluster("cluster-cleanup", cleanup, concerns=may_have_left)
+    cleanup = cluster_removal.ClusterCleanupReconciler(
+        reader, client, status, parts.events, parts.left_cluster_retention
+    )
+    yield _of_cluster("cluster-cleanup", cleanup, concerns=cluster_removal.may_have_left)
     lease = ClusterLeaseReconciler(reader, ensurer, status, parts.clock)
     yield _of_cluster("cluster-lease", lease, (Trigger(resources.LEASES, lease.clusters_affected_by),))
     taints = ClusterTaintReconciler(reader, client, parts.clock)
@@ -175,11 +235,6 @@ def _index_cluster_requests(csr: Object) -> list[str]:
 def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
     """Map a request to its cluster where the requester matters for rights: under a retired name."""
     return [key for key in cluster_from_label(csr) if parts.retired_cluster_names.is_retired(key.name)]
-
-
-def cluster_from_label(obj: Object) -> Iterable[ObjectKey]:
-    name = labels_of(obj).get(Label.CLUSTER_NAME)
-    return [ObjectKey.cluster(name)] if name else []
 
 
 def _bindings_of(cache: Cache, cluster_set: Object) -> Iterable[ObjectKey]:

@@ -2,9 +2,9 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from grpclib.client import Channel, Stream, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.const import Status
@@ -19,6 +19,8 @@ from watchword.kube.tls import ClientCertificate, Trust, make_context
 from watchword.registration.grpc import cloud_events
 from watchword.registration.grpc.config import GrpcEndpoint
 from watchword.registration.grpc.errors import MalformedEvent, MalformedStatus, decode_status
+
+T = TypeVar("T")
 
 _REFUSALS: dict[Status, tuple[int, str]] = {
     Status.INVALID_ARGUMENT: (400, "BadRequest"),
@@ -102,6 +104,22 @@ def make_tls_context(endpoint: GrpcEndpoint, certificate: ClientCertificate | No
     return context
 
 
+async def run_apart(call: Coroutine[Any, Any, T]) -> T:
+    """Run a call in a task of its own, and cancel it with the caller.
+
+    grpclib wakes a task whose connection is lost by cancelling it, and then raises the loss instead: a cancellation
+    of the caller in the same moment would be lost, and a process that stops would wait for it without end.
+    """
+    task = asyncio.create_task(call)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+    return task.result()
+
+
 class EventChannel:
     """Sends and receives events. Connects when it is first used, and again when the connection was lost.
 
@@ -126,19 +144,14 @@ class EventChannel:
         self._subscribe = UnaryStreamMethod(
             self._channel, cloud_events.SUBSCRIBE, cloud_events.Subscription, cloud_events.CloudEvent
         )
-        self._calls = 0
-        self._closed = False
 
     async def publish(self, event: cloud_events.CloudEvent) -> None:
         """Send one event; returns once the server has processed it."""
-        self._begin()
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
-                await self._publish(event, metadata=self._metadata)
+                await run_apart(self._publish(event, metadata=self._metadata))
         except _ERRORS as cause:
             raise self._explain(cause) from cause
-        finally:
-            self._end()
 
     @asynccontextmanager
     async def subscribe(self, data_type: cloud_events.DataType) -> AsyncIterator[EventSubscription]:
@@ -146,7 +159,6 @@ class EventChannel:
 
         Its events end with `Stalled` when a server that sends heartbeats falls silent, and with `Unreachable` else.
         """
-        self._begin()
         try:
             async with self._subscribe.open(metadata=self._metadata) as stream:
                 async with asyncio.timeout(CONNECT_SECONDS):
@@ -162,8 +174,6 @@ class EventChannel:
                 await stream.cancel()
         except _ERRORS as cause:
             raise self._explain(cause) from cause
-        finally:
-            self._end()
 
     async def _events(self, stream: EventStream) -> AsyncGenerator[cloud_events.CloudEvent, None]:
         patience: float | None = None
@@ -182,31 +192,13 @@ class EventChannel:
         except TimeoutError as cause:
             if not limit.expired():
                 raise
-            self._drop_connection()  # the other streams of it are as dead; the next call connects again
+            self.close()  # the other streams of it are as dead; the next call connects again
             raise errors.Stalled(f"{self._endpoint.url} has been silent for {patience:g} seconds") from cause
         if event is None:
             raise errors.Unreachable(f"{self._endpoint.url} ended the subscription")
         return event
 
-    async def close(self) -> None:
-        """Refuse calls from now on; the connection closes when those under way have ended."""
-        self._closed = True
-        self._close_if_unused()
-
-    def _begin(self) -> None:
-        if self._closed:
-            raise errors.Unreachable("the connection to the gRPC server is closed", maybe_processed=False)
-        self._calls += 1
-
-    def _end(self) -> None:
-        self._calls -= 1
-        self._close_if_unused()
-
-    def _close_if_unused(self) -> None:
-        if self._closed and self._calls == 0:
-            self._drop_connection()
-
-    def _drop_connection(self) -> None:
+    def close(self) -> None:
         """Close the connection at once: nothing is on the way, and a server that is gone would not end it with us."""
         protocol = self._channel._protocol  # noqa: SLF001 - the library only closes gently
         transport = getattr(protocol.connection, "_transport", None) if protocol is not None else None

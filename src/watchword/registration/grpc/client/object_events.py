@@ -88,7 +88,11 @@ class ObjectCodec(Struct, frozen=True):
             raise MalformedEvent("the object in the event has no name")
         metadata.pop("managedFields", None)
         found |= {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
-        return _with_requester(found) if self.resource == CERTIFICATE_SIGNING_REQUESTS else found
+        requester = annotations_of(found).get(Annotation.CSR_USER)
+        if requester and self.resource == CERTIFICATE_SIGNING_REQUESTS:
+            # The server makes the request in its own name, and notes the user that it authenticated.
+            found["spec"] = {**(found.get("spec") or {}), "username": requester}
+        return found
 
     def read_version(self, event: CloudEvent, found: Object | None) -> str:
         """Return the hub's version of the object, empty when the event does not tell."""
@@ -124,12 +128,6 @@ def resync_request(data_type: DataType, versions: Mapping[str, str], cluster: st
     ]
     type_ = EventType(data_type, SubResource.SPEC, Action.RESYNC_REQUEST)
     return agent_event(type_, cluster, {}, {"resourceVersions": rows})
-
-
-def _with_requester(csr: Object) -> Object:
-    """Show who asked: the server makes the request in its own name, and notes the user that it authenticated."""
-    user = annotations_of(csr).get(Annotation.CSR_USER)
-    return {**csr, "spec": {**(csr.get("spec") or {}), "username": user}} if user else csr
 
 
 def _instant(value: AttributeValue | None) -> str:
@@ -199,29 +197,19 @@ class WorkCodec(ObjectCodec, frozen=True):
         status = obj.get("status") or {}
         rows = list(status.get("conditions") or ())
         if is_deleting(obj) and Finalizer.MANIFEST_WORK not in finalizers_of(obj):
-            rows.append(_deleted(metadata))
+            gone = f"The manifests are deleted from the cluster {metadata.get('namespace')}"
+            since = metadata.get("deletionTimestamp")
+            deleted = {"type": DELETED, "status": "True", "reason": "ManifestsDeleted", "message": gone}
+            rows.append({**deleted, "lastTransitionTime": since})
         manifests = (status.get("resourceStatus") or {}).get("manifests") or []
         data = {"conditions": rows, "resourceStatus": manifests}
+        own = {name: value for name, value in metadata.items() if name != "resourceVersion"}
         known: dict[str, AttributeValue] = {
             Attribute.RESOURCE_ID: uid_of(obj),
             Attribute.RESOURCE_VERSION: int(metadata.get("generation") or 0),
             Attribute.SEQUENCE_ID: str(self.sequence()),
             Attribute.ORIGINAL_SOURCE: HUB_SOURCE,
             Attribute.STATUS_HASH: sha256(orjson.dumps(data)).hexdigest(),
-            Attribute.METADATA: orjson.dumps(_without_version(metadata)).decode(),
+            Attribute.METADATA: orjson.dumps(own).decode(),
         }
         return agent_event(type_, cluster, known, data)
-
-
-def _deleted(metadata: Mapping[str, Any]) -> Object:
-    return {
-        "type": DELETED,
-        "status": "True",
-        "reason": "ManifestsDeleted",
-        "message": f"The manifests are deleted from the cluster {metadata.get('namespace')}",
-        "lastTransitionTime": metadata.get("deletionTimestamp"),
-    }
-
-
-def _without_version(metadata: Mapping[str, Any]) -> Object:
-    return {name: value for name, value in metadata.items() if name != "resourceVersion"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,8 +20,6 @@ from watchword.registration.grpc.client.object_events import ObjectCodec, Object
 from watchword.registration.grpc.cloud_events import CloudEvent, DataType
 from watchword.registration.grpc.errors import GrpcDriverError
 
-REMEMBERED_DELETIONS = 256
-
 
 class StoredObject(HiddenFields, frozen=True):
     """One object. Its resourceVersion is our revision: the hub's versions may arrive in any order."""
@@ -33,7 +30,6 @@ class StoredObject(HiddenFields, frozen=True):
     uid: str
     version: str  # the hub's
     revision: int
-    created: int  # the revision at which it was first stored
     raw: bytes  # JSON
     is_written: bool = False  # we changed it, and the hub has not sent the result yet
 
@@ -44,25 +40,15 @@ class StoredObject(HiddenFields, frozen=True):
         return decoded
 
 
-class StoreChange(HiddenFields, frozen=True):
-    """One change as a watch reports it."""
-
-    hidden = ("raw",)
-
-    type: str  # ADDED, MODIFIED or DELETED
-    revision: int
-    raw: bytes
-
-
 class ObjectStore:
     """Stores objects by key; numbers every change, and wakes those that wait for one."""
 
     def __init__(self, codec: ObjectCodec, *, first_revision: int) -> None:
         self.codec = codec
-        self.revision = self._known_from = first_revision
+        self.revision = first_revision
+        self.writing = asyncio.Lock()  # one change is published at a time
         self._objects: dict[ObjectKey, StoredObject] = {}
         self._keys: dict[str, ObjectKey] = {}  # by UID
-        self._deletions: deque[StoreChange] = deque(maxlen=REMEMBERED_DELETIONS)
         self._changed = asyncio.Event()
 
     def __iter__(self) -> Iterator[StoredObject]:
@@ -104,38 +90,21 @@ class ObjectStore:
         if before is not None and before.uid != uid:
             self._remove(before)
             before = None
-        if before is not None and not is_written and _is_same(before.object, obj):
+        if before is not None and not is_written and _without_version(before.object) == _without_version(obj):
             self._objects[key] = replace(before, version=version, is_written=False)
             self.wake()
             return
         self.revision += 1
         obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.revision)}}
-        created = self.revision if before is None else before.created
         self._keys[uid] = key
-        self._objects[key] = StoredObject(key, uid, version, self.revision, created, orjson.dumps(obj), is_written)
+        self._objects[key] = StoredObject(key, uid, version, self.revision, orjson.dumps(obj), is_written)
         self.wake()
 
     def _remove(self, stored: StoredObject) -> None:
         self.revision += 1
         del self._objects[stored.key]
         del self._keys[stored.uid]
-        if len(self._deletions) == REMEMBERED_DELETIONS:
-            self._known_from = self._deletions[0].revision
-        last = stored.object
-        last["metadata"]["resourceVersion"] = str(self.revision)
-        self._deletions.append(StoreChange("DELETED", self.revision, orjson.dumps(last)))
         self.wake()
-
-    def changes_since(self, revision: int) -> list[StoreChange] | None:
-        """Return the changes after a revision in order, None when some of them are not known any more."""
-        if not self._known_from <= revision <= self.revision:
-            return None
-        found = [change for change in self._deletions if change.revision > revision]
-        for stored in self._objects.values():
-            if stored.revision > revision:
-                type_ = "ADDED" if stored.created > revision else "MODIFIED"
-                found.append(StoreChange(type_, stored.revision, stored.raw))
-        return sorted(found, key=lambda change: change.revision)
 
     async def wait_changed(self) -> None:
         await self._changed.wait()
@@ -143,10 +112,6 @@ class ObjectStore:
     def wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-def _is_same(one: Object, other: Object) -> bool:
-    return _without_version(one) == _without_version(other)
 
 
 def _without_version(obj: Object) -> dict[str, Any]:
@@ -254,18 +219,14 @@ class EventFeed:
         self._requested.add(request.id)
         try:
             await channel.publish(request)
-            await self._wait_resynced(request.id)
-        finally:
-            self._requested.discard(request.id)
-
-    async def _wait_resynced(self, request: str) -> None:
-        while request in self._requested:
-            self.raise_failure()
-            try:
+            while request.id in self._requested:
+                self.raise_failure()
                 async with asyncio.timeout(None if self._marks_resync else QUIET_SECONDS):
                     await self._received.wait()
-            except TimeoutError:
-                return
+        except TimeoutError:
+            return
+        finally:
+            self._requested.discard(request.id)
 
     async def stop(self) -> None:
         """End the stream; those that wait for it get `Unreachable`."""
@@ -295,18 +256,15 @@ class EventFeed:
             self._fail(error)
 
     def _take(self, event: CloudEvent) -> None:
-        if event.is_heartbeat:
-            self._requested.discard(event.id)
-        else:
-            self._store_event(event)
-        self._received.set()
-        self._received = asyncio.Event()
-
-    def _store_event(self, event: CloudEvent) -> None:
         try:
-            self._store.receive(self._store.codec.decode(event))
+            if event.is_heartbeat:
+                self._requested.discard(event.id)
+            else:
+                self._store.receive(self._store.codec.decode(event))
         except GrpcDriverError as error:  # one bad event must not keep the others from this cluster
             _log.warning("the gRPC server sent an event that is ignored: %s", error)
+        self._received.set()
+        self._received = asyncio.Event()
 
     def _fail(self, error: KubeError) -> None:
         if self._failure is None:

@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+import contextlib
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from urllib.parse import unquote
+from uuid import uuid4
 
 import orjson
 from msgspec import Struct
 
 from watchword.api.http import Request, Response
-from watchword.api.meta import Object, ObjectKey, Resource, labels_of
-from watchword.api.resources import (
-    SERVICE_ACCOUNTS,
-)
-from watchword.api.selectors import LabelSelector, SelectorError, parse_field_selector, parse_label_selector
+from watchword.api.meta import Object, ObjectKey, Resource, labels_of, uid_of
+from watchword.api.resources import SERVICE_ACCOUNTS
+from watchword.api.selectors import SelectorError, parse_field_selector, parse_label_selector
 from watchword.kube.client import PatchType
-from watchword.kube.errors import ApiStatusError, Unreachable
+from watchword.kube.errors import ApiStatusError, TimedOut, Unreachable
 from watchword.kube.watch_stream import INITIAL_EVENTS_END
-from watchword.registration.grpc.client.channel import EventChannel, make_refusal
-from watchword.registration.grpc.client.object_events import (
-    ObjectCodec,
-    WorkCodec,
+from watchword.registration.grpc.client.channel import EventChannel, make_refusal, run_apart
+from watchword.registration.grpc.client.object_events import ObjectCodec, WorkCodec, agent_event
+from watchword.registration.grpc.client.object_store import (
+    EventFeed,
+    ObjectStore,
+    ObjectStores,
+    ObjectSubscription,
+    StoredObject,
 )
-from watchword.registration.grpc.client.object_store import EventFeed, ObjectStore, ObjectStores, ObjectSubscription
-from watchword.registration.grpc.client.object_writes import ObjectWriter, TokenRequester
-from watchword.registration.grpc.cloud_events import Action, DataType, EventType, SubResource
+from watchword.registration.grpc.cloud_events import Action, Attribute, CloudEvent, DataType, EventType, SubResource
 from watchword.runtime.diff import apply_merge_patch
+
+Selection = Callable[[Object], bool]
+"""Whether a request is about an object."""
+
+_TARGET = re.compile(
+    r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
+    r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<subresource>[^/]+))?)?"
+)
 
 
 class RequestTarget(Struct, frozen=True):
@@ -36,9 +47,9 @@ class RequestTarget(Struct, frozen=True):
     group: str
     version: str
     plural: str
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
+    namespace: str
+    name: str
+    subresource: str
 
     @property
     def key(self) -> ObjectKey:
@@ -49,90 +60,141 @@ class RequestTarget(Struct, frozen=True):
         return f"{resource}/{self.subresource}" if self.subresource else resource
 
 
-def parse_target(path: str) -> RequestTarget | None:
-    """Read a path; None when it is not that of a resource."""
-    parts = [unquote(part) for part in path.strip("/").split("/")]
-    if parts[:1] == ["api"] and len(parts) > 2:
-        group, version, rest = "", parts[1], parts[2:]
-    elif parts[:1] == ["apis"] and len(parts) > 3:
-        group, version, rest = parts[1], parts[2], parts[3:]
-    else:
-        return None
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2:
-        namespace, rest = rest[1], rest[2:]
-    plural, name, subresource, *more = [*rest, "", "", ""]
-    return None if any(more[:-2]) else RequestTarget(group, version, plural, namespace, name, subresource)
+def parse_target(path: str) -> RequestTarget:
+    """Read a path; a refusal when it is not that of a resource."""
+    match = _TARGET.fullmatch(path)
+    if match is None:
+        raise make_refusal(405, "MethodNotAllowed", f"the gRPC server of a hub does not serve {path}")
+    return RequestTarget(**{name: unquote(part) for name, part in match.groupdict("").items()})
 
 
-class ObjectFilter(Struct, frozen=True):
-    """Which objects of a collection a request is about."""
+def _choose_selection(target: RequestTarget, request: Request) -> Selection:
+    """Read the selectors of a request; a refusal when they select by anything but name and labels."""
+    try:
+        names = parse_field_selector(request.parameter("fieldSelector"))
+        labels = parse_label_selector(request.parameter("labelSelector"))
+        if any(each.path != "metadata.name" or each.negated for each in names):
+            raise SelectorError("over gRPC, objects are selected by metadata.name and by labels alone")
+    except SelectorError as cause:
+        raise make_refusal(400, "BadRequest", str(cause)) from cause
 
-    namespace: str
-    name: str  # empty: any
-    labels: LabelSelector
-
-    @classmethod
-    def read(cls, target: RequestTarget, labels: str, fields: str) -> ObjectFilter:
-        """Read the selectors of a request; a refusal when they select by anything but name and labels."""
-        try:
-            names = parse_field_selector(fields)
-            if any(each.path != "metadata.name" or each.negated for each in names):
-                raise SelectorError("over gRPC, objects are selected by metadata.name and by labels alone")
-            return cls(target.namespace, names[0].value if names else "", parse_label_selector(labels))
-        except SelectorError as cause:
-            raise make_refusal(400, "BadRequest", str(cause)) from cause
-
-    def matches(self, obj: Object) -> bool:
+    def selects(obj: Object) -> bool:
         key = ObjectKey.of(obj)
-        placed = self.namespace in ("", key.namespace) and self.name in ("", key.name)
-        return placed and self.labels.matches(labels_of(obj))
+        placed = target.namespace in ("", key.namespace) and all(each.value == key.name for each in names)
+        return placed and labels.matches(labels_of(obj))
+
+    return selects
 
 
-_EXPIRED = orjson.dumps(
-    {"kind": "Status", "code": 410, "reason": "Expired", "message": "the watch missed changes: list again"}
-)
+ANSWER_SECONDS = 10.0
+TOKEN_REQUEST = EventType(DataType.TOKEN_REQUEST, SubResource.SPEC, Action.CREATE)
 
 
-class StoreWatch(Struct, frozen=True, kw_only=True):
-    """One watch of the objects in a store."""
+async def request_token(channel: EventChannel, account: ObjectKey, body: Object) -> Object:
+    """Return the TokenRequest with its answer; raises the server's refusal, or `TimedOut`."""
+    request_id = str(uuid4())  # the UID is the only field by which the answer can be recognised
+    metadata = {"name": account.name, "namespace": account.namespace, "uid": request_id}
+    spec = {name: value for name, value in (body.get("spec") or {}).items() if value}
+    wanted: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+    wanted |= {"metadata": metadata, "spec": spec}
+    event = agent_event(TOKEN_REQUEST, channel.cluster, {Attribute.RESOURCE_ID: request_id}, wanted)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            answer = await run_apart(_exchange_token(channel, event, request_id))
+    except TimeoutError as cause:
+        raise TimedOut(f"the hub did not answer the token request within {ANSWER_SECONDS:g} seconds") from cause
+    return {**answer, "metadata": {"name": account.name, "namespace": account.namespace}}
 
-    store: ObjectStore
-    feed: EventFeed
-    selected: ObjectFilter
-    since: int | None  # None: the present objects come first
-    seconds: float | None  # after which the watch ends; None: never
 
-    async def lines(self) -> AsyncGenerator[bytes, None]:
-        """Yield the lines; raises why the events of the hub ended."""
-        end = None if self.seconds is None else asyncio.get_running_loop().time() + self.seconds
-        position = self.since
-        if position is None:
-            position = self.store.revision
-            for stored in self.store:
-                if self.selected.matches(stored.object):
-                    yield _line("ADDED", stored.raw)
-            yield _line("BOOKMARK", _bookmark(self.store.codec.resource, position))
-        while True:
-            changes = self.store.changes_since(position)
-            if changes is None:
-                yield _line("ERROR", _EXPIRED)
-                return
-            for change in changes:
-                position = change.revision
-                if self.selected.matches(orjson.loads(change.raw)):
-                    yield _line(change.type, change.raw)
-            self.feed.raise_failure()
-            if position == self.store.revision and not await self._wait_changed(end):
-                return
+async def _exchange_token(channel: EventChannel, event: CloudEvent, request_id: str) -> Object:
+    async with channel.subscribe(DataType.TOKEN_REQUEST) as subscription:
+        await channel.publish(event)
+        async for received in subscription.events:
+            answer = received.json() if received.data else {}
+            if uid_of(answer) == request_id:
+                return answer
+    raise TimedOut("the hub ended the subscription before it answered the token request")
 
-    async def _wait_changed(self, end: float | None) -> bool:
+
+ECHO_SECONDS = 2.0
+"""How long a second write of an object waits for the hub's version of the first; the hub refuses older versions."""
+
+
+async def _publish_change(
+    channel: EventChannel, store: ObjectStore, key: ObjectKey, type_: EventType, change: Callable[[Object], Object]
+) -> StoredObject:
+    """Change an object; a refusal when it is not there, or was changed or replaced meanwhile."""
+    async with store.writing:
+        if store.codec.returns_writes:
+            await _wait_for(store, key, lambda found: found is None or not found.is_written)
+        stored = store.find(key)
+        if stored is None:
+            raise make_refusal(404, "NotFound", f"{store.codec.resource.group_resource} {key.name!r} not found")
+        present = stored.object
+        changed = change(present)
+        for name in ("uid", "resourceVersion"):
+            wanted = changed["metadata"].get(name)
+            if wanted and wanted != present["metadata"].get(name):
+                raise make_refusal(409, "Conflict", f"{key} was changed or replaced meanwhile: read it again")
+        known = {**changed, "metadata": {**changed["metadata"], "resourceVersion": stored.version}}
+        await channel.publish(store.codec.encode(type_, known, channel.cluster))
+        latest = store.find(key)
+        if latest is None or latest.revision != stored.revision:
+            return latest or stored  # the hub's result was faster
+        return store.write(stored, changed)
+
+
+async def _wait_for(store: ObjectStore, key: ObjectKey, is_settled: Callable[[StoredObject | None], bool]) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ECHO_SECONDS):
+            while not is_settled(store.find(key)):
+                await store.wait_changed()
+
+
+async def watch_lines(
+    store: ObjectStore, feed: EventFeed, selects: Selection, *, is_new: bool, seconds: float | None
+) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a watch, until some seconds have passed; raises why the events of the hub ended.
+
+    A new watch begins with the present objects, one that continues with the next change.
+    """
+    end = None if seconds is None else asyncio.get_running_loop().time() + seconds
+    sent: dict[str, StoredObject] = {}
+    lines, position = list(watch_changes(store, selects, sent, since=-1)), store.revision
+    if is_new:
+        for line in lines:
+            yield line
+        yield _line("BOOKMARK", _bookmark(store.codec.resource, position))
+    while True:
+        lines, position = list(watch_changes(store, selects, sent, since=position)), store.revision
+        for line in lines:
+            yield line
+        feed.raise_failure()
         try:
             async with asyncio.timeout_at(end):
-                await self.store.wait_changed()
+                while position == store.revision and not feed.is_over:
+                    await store.wait_changed()
         except TimeoutError:
-            return False
-        return True
+            return
+
+
+def watch_changes(
+    store: ObjectStore, selects: Selection, sent: dict[str, StoredObject], *, since: int
+) -> Iterator[bytes]:
+    """Yield the lines for what differs from what a watch has sent, by UID, and note what it has sent then."""
+    present = {stored.uid: stored for stored in store}
+    for uid in [uid for uid in sent if uid not in present]:
+        last = sent.pop(uid).object
+        last["metadata"]["resourceVersion"] = str(store.revision)
+        yield _line("DELETED", orjson.dumps(last))
+    changed = [stored for stored in present.values() if stored.revision > since]
+    for stored in sorted(changed, key=lambda each: each.revision):
+        known = sent.pop(stored.uid, None)
+        if selects(stored.object):
+            sent[stored.uid] = stored
+            yield _line("ADDED" if known is None else "MODIFIED", stored.raw)
+        elif known is not None:
+            yield _line("DELETED", stored.raw)
 
 
 def _line(type_: str, raw: bytes) -> bytes:
@@ -158,21 +220,18 @@ class ServedKind(Struct, frozen=True, kw_only=True):
     lingers: bool = False  # read again and again, but never watched
 
 
-def served_kinds() -> dict[tuple[str, str, str], ServedKind]:
-    kinds = (
-        ServedKind(codec=ObjectCodec(DataType.MANAGED_CLUSTER), writes=_CREATE | _UPDATE | _REPORT),
-        ServedKind(codec=ObjectCodec(DataType.ADDON), writes=_REPORT),
-        ServedKind(codec=ObjectCodec(DataType.CERTIFICATE_REQUEST), writes=_CREATE),
-        ServedKind(
-            codec=ObjectCodec(DataType.LEASE),
-            lingers=True,
-            writes=_UPDATE | {("PATCH", ""): (SubResource.SPEC, Action.UPDATE)},
-        ),
-        ServedKind(codec=ObjectCodec(DataType.EVENT), is_read=False, writes=_CREATE),
-        ServedKind(codec=WorkCodec(), writes=_REPORT | {("PATCH", ""): (SubResource.STATUS, Action.UPDATE)}),
-    )
-    resources = [kind.codec.resource for kind in kinds]
-    return {(each.group, each.version, each.plural): kind for each, kind in zip(resources, kinds, strict=True)}
+SERVED_KINDS = (
+    ServedKind(codec=ObjectCodec(DataType.MANAGED_CLUSTER), writes=_CREATE | _UPDATE | _REPORT),
+    ServedKind(codec=ObjectCodec(DataType.ADDON), writes=_REPORT),
+    ServedKind(codec=ObjectCodec(DataType.CERTIFICATE_REQUEST), writes=_CREATE),
+    ServedKind(
+        codec=ObjectCodec(DataType.LEASE),
+        lingers=True,
+        writes=_UPDATE | {("PATCH", ""): (SubResource.SPEC, Action.UPDATE)},
+    ),
+    ServedKind(codec=ObjectCodec(DataType.EVENT), is_read=False, writes=_CREATE),
+    ServedKind(codec=WorkCodec(), writes=_REPORT | {("PATCH", ""): (SubResource.STATUS, Action.UPDATE)}),
+)
 
 
 class GrpcTransport:
@@ -185,16 +244,15 @@ class GrpcTransport:
     def __init__(self, channel: EventChannel, stores: ObjectStores) -> None:
         self._channel = channel
         self._stores = stores
-        self._kinds = served_kinds()
+        named = ((each.codec.resource, each) for each in SERVED_KINDS)
+        self._kinds = {(found.group, found.version, found.plural): each for found, each in named}
         self._subscriptions: dict[DataType, ObjectSubscription] = {}
-        self._writer = ObjectWriter(channel)
         self._in_flight = 0
         self._closed = False
 
     async def send(self, request: Request) -> Response:
         """Answer one request; a refusal is an answer, too."""
-        if self._closed:
-            raise Unreachable("the connection to the hub is closed", maybe_processed=False)
+        self._require_open()
         self._in_flight += 1
         try:
             return await self._dispatch(request)
@@ -207,54 +265,65 @@ class GrpcTransport:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response]:
         """Answer a watch; inside the context `Response.stream` yields its lines."""
-        target = parse_target(request.path)
-        kind = self._find_kind(target)
-        if target is None or kind is None or not kind.is_read or not request.parameter("watch"):
-            yield await self.send(request)
-            return
+        self._require_open()
         async with AsyncExitStack() as stack:
             try:
-                response = await self._watch(kind, target, request, stack)
+                response = await self._watch(request, stack)
             except ApiStatusError as refused:
                 response = refusal_response(refused)
             yield response
 
-    async def _watch(
-        self, kind: ServedKind, target: RequestTarget, request: Request, stack: AsyncExitStack
-    ) -> Response:
-        subscription, selected = self._subscription(kind), _filter(target, request)
+    async def _watch(self, request: Request, stack: AsyncExitStack) -> Response:
+        target = parse_target(request.path)
+        kind = self._find_kind(target)
+        if kind is None or not kind.is_read or not request.parameter("watch"):
+            return await self.send(request)
+        subscription, selects = self._subscription(kind), _choose_selection(target, request)
         feed = await stack.enter_async_context(subscription.use())
-        watch = StoreWatch(
-            store=subscription.store,
-            feed=feed,
-            selected=selected,
-            since=_revision(request, subscription),
-            seconds=float(request.parameter("timeoutSeconds") or 0) or None,
-        )
-        return Response(200, stream=await stack.enter_async_context(aclosing(watch.lines())))
+        since = request.parameter("resourceVersion")
+        is_new = request.parameter("sendInitialEvents") == "true" or since in ("", "0")
+        if not is_new and since != str(subscription.store.revision):
+            raise make_refusal(410, "Expired", "the changes since that resourceVersion are not known: list again")
+        seconds = float(request.parameter("timeoutSeconds") or 0) or None
+        lines = watch_lines(subscription.store, feed, selects, is_new=is_new, seconds=seconds)
+        return Response(200, stream=await stack.enter_async_context(aclosing(lines)))
 
     async def close(self) -> None:
         """Refuse requests from now on; those under way end first."""
         self._closed = True
         await self._close_if_unused()
 
+    def _require_open(self) -> None:
+        if self._closed:
+            raise Unreachable("the connection to the hub is closed", maybe_processed=False)
+
     async def _close_if_unused(self) -> None:
         if self._closed and self._in_flight == 0:
             for subscription in self._subscriptions.values():
                 await subscription.stop()
-            await self._channel.close()
+            self._channel.close()
 
     async def _dispatch(self, request: Request) -> Response:
         target = parse_target(request.path)
-        if target is not None and _is_token_request(request, target):
-            answer = await TokenRequester(self._channel).request(target.key, _body(request))
+        if request.method == "POST" and (target.plural, target.subresource) == (SERVICE_ACCOUNTS.plural, "token"):
+            answer = await request_token(self._channel, target.key, orjson.loads(request.body))
             return object_response(answer, 201)
         kind = self._find_kind(target)
-        if target is None or kind is None:
-            raise _not_carried(request, target)
-        if request.method == "GET" and kind.is_read:
+        carried = None if kind is None else kind.writes.get((request.method, target.subresource))
+        if kind is not None and kind.is_read and request.method == "GET":
             return await (self._get(kind, target) if target.name else self._list(kind, target, request))
-        return await self._write(kind, target, request)
+        is_merge = request.method == "PATCH" and request.header("Content-Type") == PatchType.MERGE
+        if kind is None or carried is None or not (is_merge or request.method in ("POST", "PUT")):
+            message = f"the gRPC server of a hub does not serve {request.method} of {target}"
+            raise make_refusal(405, "MethodNotAllowed", message)
+        type_, body = EventType(kind.codec.data_type, *carried), orjson.loads(request.body)
+        if request.method == "POST":
+            return object_response(await self._create(kind, type_, body), 201)
+        subscription = self._subscription(kind)
+        async with subscription.use():
+            change = (lambda stored: apply_merge_patch(stored, body)) if is_merge else lambda _: body
+            stored = await _publish_change(self._channel, subscription.store, target.key, type_, change)
+        return Response(200, (("Content-Type", "application/json"),), stored.raw)
 
     async def _get(self, kind: ServedKind, target: RequestTarget) -> Response:
         subscription = self._subscription(kind)
@@ -265,45 +334,30 @@ class GrpcTransport:
         return Response(200, (("Content-Type", "application/json"),), stored.raw)
 
     async def _list(self, kind: ServedKind, target: RequestTarget, request: Request) -> Response:
-        subscription, selected = self._subscription(kind), _filter(target, request)
+        subscription, selects = self._subscription(kind), _choose_selection(target, request)
         await subscription.refresh()
         resource, store = kind.codec.resource, subscription.store
-        found = [stored.object for stored in store]
         listed = {
             "apiVersion": resource.api_version,
             "kind": f"{resource.kind}List",
             "metadata": {"resourceVersion": str(store.revision)},
-            "items": [obj for obj in found if selected.matches(obj)],
+            "items": [obj for obj in (stored.object for stored in store) if selects(obj)],
         }
         return object_response(listed)
 
-    async def _write(self, kind: ServedKind, target: RequestTarget, request: Request) -> Response:
-        carried = kind.writes.get((request.method, target.subresource))
-        if carried is None:
-            raise _not_carried(request, target)
-        type_ = EventType(kind.codec.data_type, *carried)
-        if request.method == "POST" and not target.name:
-            subscription = self._subscription(kind)
-            created = await self._writer.create(
-                subscription.store, type_, _body(request), is_followed=subscription.is_open
-            )
-            return object_response(created, 201)
-        if request.method == "PUT":
-            return await self._change(kind, target, type_, lambda _: _body(request))
-        if request.method == "PATCH" and request.header("Content-Type") == PatchType.MERGE:
-            return await self._change(kind, target, type_, lambda stored: apply_merge_patch(stored, _body(request)))
-        raise _not_carried(request, target)
-
-    async def _change(
-        self, kind: ServedKind, target: RequestTarget, type_: EventType, change: Callable[[Object], Object]
-    ) -> Response:
+    async def _create(self, kind: ServedKind, type_: EventType, obj: Object) -> Object:
+        """Create an object; return it as the hub sends it, or as it was sent where the kind is not followed."""
         subscription = self._subscription(kind)
-        async with subscription.use():
-            stored = await self._writer.change(subscription.store, target.key, type_, change)
-        return Response(200, (("Content-Type", "application/json"),), stored.raw)
+        store, key = subscription.store, ObjectKey.of(obj)
+        await self._channel.publish(kind.codec.encode(type_, obj, self._channel.cluster))
+        if not subscription.is_open:  # asked now: a watch that began meanwhile would miss it, and its reader ask again
+            return obj
+        await _wait_for(store, key, lambda found: found is not None)
+        stored = store.find(key)
+        return obj if stored is None else stored.object
 
-    def _find_kind(self, target: RequestTarget | None) -> ServedKind | None:
-        return None if target is None else self._kinds.get((target.group, target.version, target.plural))
+    def _find_kind(self, target: RequestTarget) -> ServedKind | None:
+        return self._kinds.get((target.group, target.version, target.plural))
 
     def _subscription(self, kind: ServedKind) -> ObjectSubscription:
         data_type = kind.codec.data_type
@@ -312,41 +366,6 @@ class GrpcTransport:
             store = self._stores.of(kind.codec)
             found = self._subscriptions[data_type] = ObjectSubscription(self._channel, store, lingers=kind.lingers)
         return found
-
-
-def _is_token_request(request: Request, target: RequestTarget) -> bool:
-    account = (target.group, target.plural, target.subresource)
-    return request.method == "POST" and account == ("", SERVICE_ACCOUNTS.plural, "token")
-
-
-def _body(request: Request) -> Object:
-    try:
-        parsed = orjson.loads(request.body)
-    except orjson.JSONDecodeError as cause:
-        raise make_refusal(400, "BadRequest", "the body of the request is not JSON") from cause
-    if not isinstance(parsed, dict):
-        raise make_refusal(400, "BadRequest", "the body of the request is not a JSON object")
-    return parsed
-
-
-def _filter(target: RequestTarget, request: Request) -> ObjectFilter:
-    return ObjectFilter.read(target, request.parameter("labelSelector"), request.parameter("fieldSelector"))
-
-
-def _revision(request: Request, subscription: ObjectSubscription) -> int | None:
-    """Return where a watch continues; a refusal when changes since then are not known."""
-    text = request.parameter("resourceVersion")
-    if request.parameter("sendInitialEvents") == "true" or text in ("", "0"):
-        return None
-    revision = int(text) if text.isascii() and text.isdecimal() else -1
-    if subscription.store.changes_since(revision) is None:
-        raise make_refusal(410, "Expired", "the changes since that resourceVersion are not known: list again")
-    return revision
-
-
-def _not_carried(request: Request, target: RequestTarget | None) -> ApiStatusError:
-    what = str(target) if target is not None else request.path
-    return make_refusal(405, "MethodNotAllowed", f"the gRPC server of a hub does not serve {request.method} of {what}")
 
 
 def object_response(obj: Object, status: int = 200) -> Response:

@@ -20,8 +20,7 @@ from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate, parse_certificate, verify_chain
 from watchword.pki.errors import PkiError
 from watchword.registration.grpc.cloud_events import RESOURCES, Action, DataType, EventType, SubResource
-from watchword.registration.grpc.errors import UnknownEventType
-from watchword.registration.grpc.server.limits import RequestRefused
+from watchword.registration.grpc.errors import RequestRefused, UnknownEventType
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Reader
 

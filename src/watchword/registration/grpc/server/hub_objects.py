@@ -1,23 +1,227 @@
 """Follows the hub's objects, passes changes to the streams of their clusters, and answers resyncs."""
 
 import asyncio
-from collections.abc import Sequence
+import uuid
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 
+import orjson
 from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of, uid_of
 from watchword.api.names import CLUSTER_LEASE, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTERS, MANIFEST_WORKS
-from watchword.registration.grpc.cloud_events import RESOURCES, Action, CloudEvent, DataType, EventType, SubResource
-from watchword.registration.grpc.errors import MalformedEvent
-from watchword.registration.grpc.server import event_streams
-from watchword.registration.grpc.server.authorization import Authorizer
-from watchword.registration.grpc.server.limits import RequestRefused
+from watchword.api.sensitive import HiddenFields
+from watchword.api.time import parse_rfc3339
+from watchword.registration.grpc.cloud_events import (
+    BUNDLE_FIELDS,
+    HEARTBEAT,
+    HUB_SOURCE,
+    RESOURCES,
+    Action,
+    Attribute,
+    AttributeValue,
+    CloudEvent,
+    DataType,
+    EventType,
+    SubResource,
+)
+from watchword.registration.grpc.errors import MalformedEvent, RequestRefused
+from watchword.registration.grpc.server.authorization import Authorizer, Caller
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.raw_objects import Delta
+
+
+def cluster_of_object(obj: Object, data_type: DataType) -> str:
+    if data_type is DataType.MANAGED_CLUSTER:
+        return str(obj["metadata"]["name"])
+    if data_type is DataType.CERTIFICATE_REQUEST:
+        return labels_of(obj).get(Label.CLUSTER_NAME, "")
+    return str(obj["metadata"].get("namespace") or "")
+
+
+def object_event(obj: Object, kind: EventType, *, now: datetime) -> CloudEvent:
+    """Return an object as an event; one that is being deleted says so in an attribute, too."""
+    extensions = _identity(cluster_of_object(obj, kind.data_type), uid_of(obj))
+    extensions[Attribute.RESOURCE_VERSION] = version_of(obj, kind.data_type)
+    if is_deleting(obj):
+        extensions[Attribute.DELETION_TIMESTAMP] = parse_rfc3339(obj["metadata"]["deletionTimestamp"]) or now
+    if kind.data_type is DataType.MANIFEST_BUNDLE:
+        extensions[Attribute.METADATA] = orjson.dumps(obj["metadata"]).decode()
+        data = manifest_bundle(obj)
+    else:
+        data = obj
+    return _event(kind, extensions, orjson.dumps(data), now)
+
+
+def deletion_event(uid: str, cluster: str, kind: EventType, *, now: datetime) -> CloudEvent:
+    """Return the event for an object that does not exist any more."""
+    extensions = _identity(cluster, uid)
+    extensions[Attribute.DELETION_TIMESTAMP] = now
+    if kind.data_type is DataType.MANIFEST_BUNDLE:
+        extensions[Attribute.RESOURCE_VERSION] = 0  # agents expect an integer
+    return _event(kind, extensions, b"", now)
+
+
+def token_event(answer: Object, request_id: str, cluster: str, kind: EventType, *, now: datetime) -> CloudEvent:
+    return _event(kind, _identity(cluster, request_id), orjson.dumps(answer), now)
+
+
+def heartbeat(id_: str = "") -> CloudEvent:
+    """Return the event that shows that the stream is alive; with the identifier of a resync, that it has ended."""
+    return CloudEvent(id=id_ or str(uuid.uuid4()), source="", type=HEARTBEAT)
+
+
+def version_of(obj: Object, data_type: DataType) -> str | int:
+    """Return what agents compare: the generation of a work, the resourceVersion of any other object."""
+    metadata = obj["metadata"]
+    if data_type is DataType.MANIFEST_BUNDLE:
+        return int(metadata.get("generation") or 0)
+    return str(metadata.get("resourceVersion") or "")
+
+
+def manifest_bundle(work: Object) -> Object:
+    """Return the part of a ManifestWork that travels as data; its metadata travels as an attribute."""
+    spec: Object = work.get("spec") or {}
+    bundle: Object = {"manifests": (spec.get("workload") or {}).get("manifests") or []}
+    bundle |= {field: spec[name] for field, name in BUNDLE_FIELDS.items() if spec.get(name)}
+    # Agents of Open Cluster Management leave it unread; ours continues with it after a restart.
+    return {**bundle, "status": work["status"]} if work.get("status") else bundle
+
+
+def is_work_changed(old: Object, new: Object) -> bool:
+    """Whether an agent has to see a change of a work: its own reports are no news to it."""
+    before, after = old["metadata"], new["metadata"]
+    noted = any(before.get(name) != after.get(name) for name in ("labels", "annotations", "generation"))
+    return noted or is_deleting(new)
+
+
+def _identity(cluster: str, uid: str) -> dict[str, AttributeValue]:
+    return {Attribute.CLUSTER_NAME: cluster, Attribute.ORIGINAL_SOURCE: "", Attribute.RESOURCE_ID: uid}
+
+
+def _event(kind: EventType, extensions: dict[str, AttributeValue], data: bytes, now: datetime) -> CloudEvent:
+    return CloudEvent(
+        id=str(uuid.uuid4()), source=HUB_SOURCE, type=str(kind), extensions=extensions, data=data, time=now
+    )
+
+
+MOST_PENDING = 10_000
+
+
+class PendingObject(Struct, frozen=True):
+    """An object to send, as it will be by then."""
+
+    key: ObjectKey
+    action: Action
+
+
+class PendingDeletion(Struct, frozen=True):
+    """An object that is gone."""
+
+    action: Action
+
+
+class PendingAnswer(HiddenFields, frozen=True):
+    """An event that is sent as it is."""
+
+    hidden = ("event",)
+
+    event: CloudEvent
+
+
+Pending = PendingObject | PendingDeletion | PendingAnswer
+
+
+class EventStream:
+    """One subscription. Of each object only the latest change waits, so that a slow reader costs little memory."""
+
+    def __init__(self, cluster: str, data_type: DataType, caller: Caller, connection: Hashable) -> None:
+        self.cluster = cluster
+        self.data_type = data_type
+        self.caller = caller
+        self.connection = connection
+        self._pending: dict[str, Pending] = {}  # by UID, the oldest first
+        self._ended: RequestRefused | None = None
+        self._wake = asyncio.Event()
+
+    def offer(self, uid: str, change: Pending) -> None:
+        """Let a change wait to be sent, in place of an earlier one of the same object: what came later stays later."""
+        earlier = self._pending.get(uid)
+        if isinstance(change, PendingObject) and isinstance(earlier, PendingObject) and earlier.action is Action.CREATE:
+            change = PendingObject(change.key, Action.CREATE)
+        if earlier is None and len(self._pending) >= MOST_PENDING:
+            self.end(RequestRefused(429, "too many events wait to be read: subscribe again and ask for a resync"))
+            return
+        self._pending[uid] = change
+        self._wake.set()
+
+    def end(self, reason: RequestRefused) -> None:
+        """End the stream; the reason is what its reader receives."""
+        self._ended = self._ended or reason
+        self._wake.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until there is something to send, for so many seconds at most; raises the reason of an end."""
+        if not self._pending and self._ended is None:
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(max(0.0, seconds)):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+        if self._ended is not None:
+            raise self._ended
+
+    def take(self) -> tuple[str, Pending] | None:
+        """Return the oldest change that waits; None when there is none."""
+        if self._ended is not None:
+            raise self._ended
+        uid = next(iter(self._pending), None)
+        return None if uid is None else (uid, self._pending.pop(uid))
+
+
+class EventStreams:
+    """Finds subscriptions by cluster and data type."""
+
+    def __init__(self) -> None:
+        self._by_cluster: dict[str, dict[DataType, dict[EventStream, None]]] = {}
+        self._closed: RequestRefused | None = None
+
+    def __len__(self) -> int:
+        return sum(len(found) for kinds in self._by_cluster.values() for found in kinds.values())
+
+    @contextmanager
+    def registered(self, stream: EventStream) -> Iterator[None]:
+        if self._closed is not None:
+            raise self._closed
+        kinds = self._by_cluster.setdefault(stream.cluster, {})
+        kinds.setdefault(stream.data_type, {})[stream] = None
+        try:
+            yield
+        finally:
+            kinds[stream.data_type].pop(stream, None)
+            if not any(kinds.values()):
+                self._by_cluster.pop(stream.cluster, None)
+
+    def of(self, cluster: str, data_type: DataType) -> tuple[EventStream, ...]:
+        return tuple(self._by_cluster.get(cluster, {}).get(data_type, ()))
+
+    def end_cluster(self, cluster: str, reason: RequestRefused) -> None:
+        for streams in self._by_cluster.get(cluster, {}).values():
+            for stream in tuple(streams):
+                stream.end(reason)
+
+    def end_all(self, reason: RequestRefused) -> None:
+        """End every stream, and accept no more."""
+        self._closed = reason
+        for cluster in tuple(self._by_cluster):
+            self.end_cluster(cluster, reason)
+
 
 FOLLOWED = (
     (DataType.MANAGED_CLUSTER, WatchScope()),
@@ -37,7 +241,7 @@ class HubObjects(Struct, frozen=True):
     """The cached objects of the hub, by cluster."""
 
     cache: Cache
-    streams: event_streams.EventStreams
+    streams: EventStreams
     authorizer: Authorizer
     clock: Clock
 
@@ -82,45 +286,44 @@ class HubObjects(Struct, frozen=True):
             self.streams.end_cluster(delta.key.name, reason)
 
     def _changed(self, data_type: DataType, delta: Delta) -> None:
-        streams = self.streams.of(_cluster_of_delta(data_type, delta), data_type)
+        cluster = delta.key.namespace or delta.key.name
+        if data_type is DataType.CERTIFICATE_REQUEST:
+            cluster = cluster_of_object(delta.new or delta.old or {"metadata": {}}, data_type)
+        streams = self.streams.of(cluster, data_type)
         if not streams:  # most clusters are served by other replicas
             return
         old, new = delta.old, delta.new
         if old is not None and (new is None or uid_of(old) != uid_of(new)):
-            _offer(streams, uid_of(old), event_streams.PendingDeletion(Action.DELETE))
+            _offer(streams, uid_of(old), PendingDeletion(Action.DELETE))
             old = None
-        if new is None or (
-            data_type is DataType.MANIFEST_BUNDLE and old is not None and not event_streams.is_work_changed(old, new)
-        ):
+        if new is None or (data_type is DataType.MANIFEST_BUNDLE and old is not None and not is_work_changed(old, new)):
             return
         action = Action.CREATE if old is None else Action.UPDATE
-        _offer(streams, uid_of(new), event_streams.PendingObject(delta.key, action))
+        _offer(streams, uid_of(new), PendingObject(delta.key, action))
 
-    def render(self, stream: event_streams.EventStream, uid: str, change: event_streams.Pending) -> CloudEvent | None:
+    def render(self, stream: EventStream, uid: str, change: Pending) -> CloudEvent | None:
         """Return the event for a change; None when the object has changed its identity since."""
-        if isinstance(change, event_streams.PendingAnswer):
+        if isinstance(change, PendingAnswer):
             return change.event
         kind = EventType(stream.data_type, SubResource.SPEC, change.action)
         now = self.clock.now()
-        if isinstance(change, event_streams.PendingDeletion):
-            return event_streams.deletion_event(uid, stream.cluster, kind, now=now)
+        if isinstance(change, PendingDeletion):
+            return deletion_event(uid, stream.cluster, kind, now=now)
         obj = self.cache.get(RESOURCES[stream.data_type], change.key)
-        return None if obj is None or uid_of(obj) != uid else event_streams.object_event(obj, kind, now=now)
+        return None if obj is None or uid_of(obj) != uid else object_event(obj, kind, now=now)
 
-    def resync(
-        self, request: CloudEvent, data_type: DataType, streams: Sequence[event_streams.EventStream], cluster: str
-    ) -> None:
+    def resync(self, request: CloudEvent, data_type: DataType, streams: Sequence[EventStream], cluster: str) -> None:
         """Offer what is newer than the agent's versions, the deletion of what the hub has not, and then the end."""
         known = read_resource_versions(request)
         present = {uid_of(obj): obj for obj in self.list(data_type, cluster)}
         for uid, obj in present.items():
-            version = str(event_streams.version_of(obj, data_type))
+            version = str(version_of(obj, data_type))
             if known.get(uid) != version or is_deleting(obj):  # older here means that the hub was restored
-                _offer(streams, uid, event_streams.PendingObject(ObjectKey.of(obj), Action.RESYNC_RESPONSE))
+                _offer(streams, uid, PendingObject(ObjectKey.of(obj), Action.RESYNC_RESPONSE))
         for uid in known.keys() - present.keys():
-            _offer(streams, uid, event_streams.PendingDeletion(Action.RESYNC_RESPONSE))
+            _offer(streams, uid, PendingDeletion(Action.RESYNC_RESPONSE))
         if len(request.id) <= LONGEST_IDENTIFIER:
-            _offer(streams, f"resync {request.id}", event_streams.PendingAnswer(event_streams.heartbeat(request.id)))
+            _offer(streams, f"resync {request.id}", PendingAnswer(heartbeat(request.id)))
 
     def list(self, data_type: DataType, cluster: str) -> Sequence[Object]:
         if data_type is DataType.MANAGED_CLUSTER:
@@ -131,12 +334,6 @@ class HubObjects(Struct, frozen=True):
         if data_type in (DataType.EVENT, DataType.TOKEN_REQUEST):
             return []
         return self.cache.list(RESOURCES[data_type], namespace=cluster)
-
-
-def _cluster_of_delta(data_type: DataType, delta: Delta) -> str:
-    if data_type is DataType.CERTIFICATE_REQUEST:
-        return event_streams.cluster_of_object(delta.new or delta.old or {"metadata": {}}, data_type)
-    return delta.key.namespace or delta.key.name
 
 
 def read_resource_versions(request: CloudEvent) -> dict[str, str]:
@@ -154,6 +351,6 @@ def read_resource_versions(request: CloudEvent) -> dict[str, str]:
     return known
 
 
-def _offer(streams: Sequence[event_streams.EventStream], uid: str, change: event_streams.Pending) -> None:
+def _offer(streams: Sequence[EventStream], uid: str, change: Pending) -> None:
     for stream in streams:
         stream.offer(uid, change)

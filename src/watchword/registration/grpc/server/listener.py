@@ -28,20 +28,44 @@ from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
 from msgspec import Struct
 
-from watchword.api.rate_limit import TokenBucket
+from watchword.api.rate_limit import Rate, TokenBucket, TokenBuckets
 from watchword.http.limits import ConnectionTable, choose_address_limit, choose_connection_limit, descriptor_limit
 from watchword.http.server import serving_context
 from watchword.kube.files import read_small_file
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.pki.errors import PkiError
 from watchword.registration.grpc.errors import TlsFilesUnusable
-from watchword.registration.grpc.server.limits import GrpcLimits
 
 ALPN = "h2"
 GOAWAY_SECONDS = 1.0  # how long a client has to read why its connection ends
 PREFACE_BYTES, FRAME_HEADER_BYTES, DATA_FRAME = 24, 9, 0  # of HTTP/2
 SMALL_MESSAGE_BYTES = 64
 COSTLY = (RequestReceived, StreamReset, PingReceived, RemoteSettingsChanged, PriorityUpdated)
+
+
+class GrpcLimits(Struct, frozen=True, kw_only=True):
+    """Sizes, rates and times; the defaults are those of Open Cluster Management's server where it has them."""
+
+    message_bytes: int = 4 * 1024 * 1024
+    connections: int = 4096  # fewer where the process may not open so many files
+    streams_per_connection: int = 100
+    window_bytes: int = 256 * 1024  # how much of a connection is buffered before it is read
+    handshake_seconds: float = 10.0
+    authentication_seconds: float = 60.0  # from the handshake to the first call of a known user
+    frames: Rate = Rate(200, 1000)  # of one connection: calls, resets, pings and settings
+    unauthenticated_frames: Rate = Rate(20, 30)  # of any kind, before a call is authenticated: an agent sends a dozen
+    receive_seconds: float = 30.0  # from the headers of a request to the end of its message
+    send_seconds: float = 30.0  # how long a client may stop reading
+    ping_seconds: float = 30.0
+    ping_timeout_seconds: float = 10.0
+    heartbeat_seconds: float = 10.0
+    requests_per_second: float = 50.0  # of one user; the rate to which agents limit themselves
+    burst: int = 200
+    drain_seconds: float = 10.0
+
+    def user_rates(self) -> TokenBuckets:
+        """Return the buckets of all users; one that is forgotten was silent for long enough to be full again."""
+        return TokenBuckets(Rate(self.requests_per_second, self.burst), 4 * self.connections)
 
 
 class _Material(Struct, frozen=True):
@@ -237,20 +261,13 @@ class GrpcListener(Server):
         self._server_closed_fut = loop.create_future()
         return int(self._server.sockets[0].getsockname()[1])
 
-    def stop_listening(self) -> None:
+    async def drain(self) -> None:
+        """Accept no connection any more, and wait until no call is in progress."""
         if self._server is not None:
             self._server.close()
-
-    async def idle(self) -> None:
-        """Wait until no call is in progress."""
         tasks = [task for handler in self._handlers for task in handler._tasks.values()]  # noqa: SLF001 - no other way
         if tasks:
             await asyncio.wait(tasks)
-
-    def abort_connections(self) -> None:
-        """Close every connection at once."""
-        for connection in self.table.connections():
-            abort(connection)
 
     def admit(self, connection: Connection, address: str) -> bool:
         victim = self.table.choose_victim(address)

@@ -1,1 +1,0 @@
-"""Authentication: certificates, tokens, impersonation; a bad credential is never treated as anonymous."""

@@ -1,1 +1,0 @@
-"""Authorization: RBAC decisions, and the check against privilege escalation."""

@@ -1,1 +1,0 @@
-"""Discovery: which groups, versions and resources are served."""

@@ -1,0 +1,1 @@
+"""Documents about what is served: discovery and OpenAPI."""

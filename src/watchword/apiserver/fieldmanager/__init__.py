@@ -1,1 +1,0 @@
-"""Field managers: managedFields and server-side apply."""

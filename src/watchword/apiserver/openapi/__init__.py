@@ -1,1 +1,0 @@
-"""OpenAPI documents of everything served: `kubectl explain`, validation and apply read them."""

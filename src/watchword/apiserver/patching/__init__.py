@@ -1,1 +1,0 @@
-"""Patches of the three content types that change an object by instructions."""

@@ -1,1 +1,0 @@
-"""The verbs: what each means for stored objects, one file per verb."""

@@ -1,1 +1,0 @@
-"""What fields an object may have: the one schema model behind validation, patches and OpenAPI."""

@@ -1,0 +1,393 @@
+"""The verb patch: part of an object, in one of four languages."""
+
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from watchword.api.json import copy_json, go_print, is_deeper_than, same_json
+from watchword.api.limits import MAX_BODY_BYTES
+from watchword.api.meta import Object
+from watchword.apiserver.serving import bodies, errors, pipeline, write
+from watchword.apiserver.serving.field_errors import invalid, printed
+from watchword.apiserver.serving.model import ApiError, HandlerRequest, ResourceKind
+
+MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = MAX_BODY_BYTES  # "copy" can double a document with every operation
+MAX_DEPTH = 200  # as of a body: "move" can nest a document one level deeper with every operation
+
+_INDEX = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+
+
+def apply_json_patch(document: Object, operations: Any) -> Object:
+    """Apply the operations in order, changing the document in place, and return the result.
+
+    Raises 400 for what is not a patch, 413 for too many operations, 422 for one that does not apply:
+    the caller's document is then half changed and must be thrown away.
+    """
+    if type(operations) is not list:
+        raise _undecodable(operations, "[]handlers.jsonPatchOp")
+    for operation in operations:
+        _check_shape(operation)
+    if len(operations) > MAX_OPERATIONS:
+        allowed = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
+        raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {allowed}")
+    patch = _Patch(document)
+    for operation in operations:
+        patch.apply(operation if operation is not None else {})
+    if type(patch.document) is not dict or is_deeper_than(patch.document, MAX_DEPTH):
+        _refuse()
+    return patch.document
+
+
+def unknown_operation_fields(operations: Any) -> list[str]:
+    known = {"op", "path", "from", "value"}
+    return [
+        f"[{index}].{key}"
+        for index, operation in enumerate(operations if type(operations) is list else ())
+        if type(operation) is dict
+        for key in operation
+        if key not in known
+    ]
+
+
+def _check_shape(operation: Any) -> None:
+    if operation is None:
+        return
+    if type(operation) is not dict:
+        raise _undecodable(operation, "handlers.jsonPatchOp")
+    for key in ("op", "path", "from"):
+        said = operation.get(key)
+        if said is not None and type(said) is not str:
+            raise errors.bad_request(
+                f"error decoding patch: json: cannot unmarshal {bodies.json_type(said)} "
+                f"into Go struct field jsonPatchOp.{key} of type string"
+            )
+
+
+def _undecodable(value: Any, wanted: str) -> ApiError:
+    return errors.bad_request(
+        f"error decoding patch: json: cannot unmarshal {bodies.json_type(value)} into Go value of type {wanted}"
+    )
+
+
+def _refuse() -> NoReturn:
+    # kube-apiserver reports no details: the patch's author may lack the right to read the object.
+    raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {})
+
+
+class _Patch(Struct):
+    document: Any
+    copied_bytes: int = 0
+
+    def apply(self, operation: dict[str, Any]) -> None:
+        handle = _OPERATIONS.get(operation.get("op") or "")
+        if handle is None:
+            _refuse()
+        handle(self, operation)
+
+    def add(self, operation: dict[str, Any]) -> None:
+        container, key = self._find(operation.get("path"))
+        _insert(container, key, copy_json(operation.get("value")))
+
+    def remove(self, operation: dict[str, Any]) -> None:
+        _take(*self._find(operation.get("path")))
+
+    def replace(self, operation: dict[str, Any]) -> None:
+        value = copy_json(operation.get("value"))
+        if operation.get("path") == "":
+            if type(value) is not dict and type(value) is not list:
+                _refuse()
+            self.document = value
+            return
+        container, key = self._find(operation.get("path"))
+        if type(container) is dict:
+            container[key] = value  # a missing key is set, as kube-apiserver does
+        else:
+            container[_index(key, len(container))] = value
+
+    def move(self, operation: dict[str, Any]) -> None:
+        value = _take(*self._find(operation.get("from")))
+        container, key = self._find(operation.get("path"))
+        _insert(container, key, value)
+
+    def copy(self, operation: dict[str, Any]) -> None:
+        value = _peek(*self._find(operation.get("from")))
+        container, key = self._find(operation.get("path"))
+        if type(value) in (dict, list, str):
+            self.copied_bytes += len(orjson.dumps(value, default=str))
+        if self.copied_bytes > MAX_COPIED_BYTES:
+            _refuse()
+        _insert(container, key, copy_json(value))
+
+    def test(self, operation: dict[str, Any]) -> None:
+        path = operation.get("path")
+        found = self.document if path == "" else _peek(*self._find(path))
+        if not same_json(found, operation.get("value")):
+            _refuse()
+
+    def _find(self, path: str | None) -> tuple[Any, str]:
+        if path is None or "/" not in path:
+            _refuse()
+        _, *parts, last = (part.replace("~1", "/").replace("~0", "~") for part in path.split("/"))
+        container = self.document
+        for part in parts:
+            container = _peek(container, part)
+        if type(container) is not dict and type(container) is not list:
+            _refuse()
+        return container, last
+
+
+def _peek(container: Any, key: str) -> Any:
+    if type(container) is dict:
+        return container.get(key)
+    if type(container) is list:
+        return container[_index(key, len(container))]
+    return _refuse()
+
+
+def _insert(container: Any, key: str, value: Any) -> None:
+    if type(container) is dict:
+        container[key] = value
+    elif key == "-":
+        container.append(value)
+    else:
+        container.insert(_index(key, len(container) + 1), value)
+
+
+def _take(container: Any, key: str) -> Any:
+    if type(container) is list:
+        return container.pop(_index(key, len(container)))
+    if key not in container:
+        _refuse()
+    return container.pop(key)
+
+
+def _index(key: str, length: int) -> int:
+    if not _INDEX.fullmatch(key):
+        _refuse()
+    index = int(key)
+    if not -length <= index < length:
+        _refuse()
+    return index + length if index < 0 else index
+
+
+_OPERATIONS: dict[str, Callable[[_Patch, dict[str, Any]], None]] = {
+    "add": _Patch.add,
+    "remove": _Patch.remove,
+    "replace": _Patch.replace,
+    "move": _Patch.move,
+    "copy": _Patch.copy,
+    "test": _Patch.test,
+}
+
+
+def apply_merge_patch(document: Object, patch: Any) -> Object:
+    """Merge a patch into the document, in place, and return it; null removes a field.
+
+    Nothing of the patch is shared with the result, so the same patch can be tried again.
+    """
+    if patch is None:
+        raise errors.bad_request("Invalid JSON Patch")
+    if type(patch) is not dict:
+        found = bodies.json_type(patch)
+        raise errors.bad_request(
+            f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )
+    _merge(document, patch)
+    return document
+
+
+def _merge(document: dict[str, Any], patch: dict[str, Any]) -> None:
+    for key, value in patch.items():
+        if value is None:
+            document.pop(key, None)
+        elif type(value) is not dict:
+            document[key] = copy_json(value)
+        else:
+            present = document.get(key)
+            if type(present) is not dict:
+                present = document[key] = {}
+            _merge(present, value)
+
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+Merge = Callable[[Object, Any, ResourceKind], Object]
+
+
+class Apply(Struct, frozen=True):
+    """Applies configurations; an object that is not there is created."""
+
+    create: write.Create
+    update: write.Update
+
+    async def __call__(
+        self, target: write.UpdateTarget, body: bytes, call: pipeline.WriteRequest
+    ) -> pipeline.VerbResult:
+        """Apply one configuration; 409 when it would take fields that other managers own."""
+        config = _read(target, body)
+        call = replace(call, applied=True)
+
+        def revise(live: Object) -> Object:
+            new = self._applied(target, live, config, call)
+            said = (config["metadata"]).get("resourceVersion")
+            new["metadata"]["resourceVersion"] = said or live["metadata"]["resourceVersion"]
+            return new
+
+        try:
+            return await self.update.revise(target, revise, call)
+        except ApiError as refusal:
+            if refusal.reason != "NotFound" or target.subresource:
+                raise
+        call.may_create()
+        _require_no_uid(target, config)
+        new = self._applied(target, None, config, call)
+        new["metadata"].pop("resourceVersion", None)
+        return await self.create(target.kind, target.key.namespace, new, call)
+
+    def _applied(
+        self, target: write.UpdateTarget, live: Object | None, config: Object, call: pipeline.WriteRequest
+    ) -> Object:
+        from watchword.apiserver.serving.apply import apply
+
+        kind = target.kind
+        new = apply(
+            live,
+            config,
+            kind.schema,
+            manager=call.manager,
+            force=call.force,
+            now=self.update.tools.now(),
+            subresource=target.subresource,
+            reset=pipeline.reset_fields(kind, target.subresource),
+        )
+        pipeline.prune_and_default(kind, new, call)
+        return new
+
+
+def _read(target: write.UpdateTarget, body: bytes) -> Object:
+    config = bodies.require_object(bodies.decode_yaml(body))
+    if not config.get("apiVersion") or not config.get("kind"):
+        group, _, version = str(config.get("apiVersion") or "").rpartition("/")
+        raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={config.get('kind') or ''}")
+    if not target.kind.custom and config["apiVersion"] != target.kind.resource.api_version:
+        group, _, version = str(config["apiVersion"]).rpartition("/")
+        raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={config['kind']}")
+    write.require_type(target.kind, config)
+    config["metadata"].setdefault("name", target.key.name)
+    write.require_name(config, target.key)
+    # What is not in the configuration must not be owned: the namespace is checked on a copy.
+    write.require_namespace(target.kind, {"metadata": dict(config["metadata"])}, target.key.namespace)
+    return config
+
+
+def _require_no_uid(target: write.UpdateTarget, config: Object) -> None:
+    uid = config["metadata"].get("uid")
+    if uid:
+        detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise errors.conflict(target.kind.resource, target.key.name, detail)
+
+
+def _strategic(document: Object, patch: Any, kind: ResourceKind) -> Object:
+    from watchword.apiserver.serving.strategic_patch import apply_strategic_patch
+
+    return apply_strategic_patch(document, patch, kind.schema)
+
+
+_LANGUAGES: dict[str, Merge] = {
+    JSON_PATCH: lambda document, patch, _: apply_json_patch(document, patch),
+    MERGE_PATCH: lambda document, patch, _: apply_merge_patch(document, patch),
+    STRATEGIC_PATCH: _strategic,
+}
+
+
+def patch_types(kind: ResourceKind) -> tuple[str, ...]:
+    """Return the languages a kind understands; custom kinds have no strategy for lists."""
+    if kind.custom:
+        return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+    return (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+
+
+def patch_type(request: HandlerRequest, kind: ResourceKind) -> str:
+    """Return the language of a patch; 415 when the kind does not understand it."""
+    media = bodies.media_type(request.header("content-type"))
+    accepted = patch_types(kind)
+    if media not in accepted:
+        raise (
+            errors.unsupported_media_type(accepted)
+            if kind.custom
+            else ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        )
+    return media
+
+
+class PatchVerb(Struct, frozen=True):
+    """Changes parts of objects."""
+
+    update: write.Update
+    apply: Apply
+
+    async def __call__(
+        self, target: write.UpdateTarget, media: str, body: bytes, call: pipeline.WriteRequest
+    ) -> pipeline.VerbResult:
+        if media == APPLY_PATCH:
+            return await self.apply(target, body, call)
+        patch = bodies.decode_json(body, "error decoding patch: ")
+        merge = _LANGUAGES[media]
+        odd = _unknown_patch_fields(media, body, patch) if call.strictness != "Ignore" else []
+        warnings = list(call.warnings)
+
+        def revise(document: Object) -> Object:
+            call.warnings[:] = warnings if call.strictness == "Strict" else [*warnings, *odd]
+            new = merge(document, patch, target.kind)
+            write.require_type(target.kind, new)
+            write.require_name(new, target.key)
+            write.require_namespace(target.kind, new, target.key.namespace)
+            _conform_patched(target.kind, new, call, odd, patch if media == STRATEGIC_PATCH else None)
+            return new
+
+        return await self.update.revise(target, revise, call)
+
+
+def _unknown_patch_fields(media: str, body: bytes, patch: Any) -> list[str]:
+    if media != JSON_PATCH:
+        return []
+    twice = [
+        f'json patch duplicate field "{path}"' for path in bodies.duplicate_fields(body, patch) if path.count(".") == 1
+    ]
+    return [*twice, *(f'json patch unknown field "{path}"' for path in unknown_operation_fields(patch))]
+
+
+def _conform_patched(
+    kind: ResourceKind, new: Object, call: pipeline.WriteRequest, odd: list[str], strategic: Any
+) -> None:
+    """Conform the result; here strictness and types refuse with 422, for the fault lies in the patch."""
+    strict = call.strictness == "Strict"
+    shown = printed(new) if strict or not kind.custom else ""
+    try:
+        pipeline.prune_and_default(kind, new, call)
+    except (pipeline.StrictDecoding, errors.WrongFieldType) as refusal:
+        if strategic is not None and isinstance(refusal, errors.WrongFieldType):
+            shown, complaint = go_print(strategic), _type_mismatch_message(refusal)
+        else:
+            complaint = refusal.complaint
+        raise errors.invalid_kind("", "", "", [invalid("patch", shown, complaint)]) from None
+    if strict and odd:
+        raise errors.invalid_kind("", "", "", [invalid("patch", shown, f"strict decoding error: {', '.join(odd)}")])
+
+
+def _type_mismatch_message(misfit: errors.WrongFieldType) -> str:
+    source = {"array": "slice", "object": "map", "number": "int64"}.get(misfit.found, misfit.found)
+    if misfit.wanted.startswith("[]"):
+        return f"cannot restore slice from {source}"
+    if misfit.wanted.startswith("map["):
+        return f"cannot restore map from {source}"
+    if "." in misfit.wanted:
+        return f"cannot restore struct from: {source}"
+    return f"unrecognized type: {misfit.wanted}" if misfit.found else misfit.complaint
