@@ -38,7 +38,6 @@ from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Conflict, KubeError
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.keys import PrivateKey
-from watchword.registration.agent.cluster_registration import RegistrationRequest, register_cluster
 from watchword.registration.agent.cluster_status import (
     ClusterHealth,
     LeaseRenewalReconciler,
@@ -47,6 +46,7 @@ from watchword.registration.agent.cluster_status import (
     decide_credential_conditions,
 )
 from watchword.registration.agent.hub_session import HubConnection
+from watchword.registration.agent.membership import RegistrationRequest, register_cluster
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.backoff import REQUEUE_BACKOFF
 from watchword.runtime.cache import Cache

@@ -21,7 +21,7 @@ from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
 from watchword.processes.hub import find_addon_credential
-from watchword.registration.agent.hub_credential import CredentialMetricsObserver, remaining_validity_ratio
+from watchword.registration.agent.controllers import CredentialMetricsObserver, remaining_validity_ratio
 from watchword.registration.catalog import CATALOG, HubDrivers
 from watchword.registration.hub.credential_reports import (
     MeasuredCredentials,

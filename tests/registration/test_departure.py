@@ -19,7 +19,7 @@ from watchword.credentials.credential_secret import decode_data
 from watchword.health.hub_reader import read_hub_facts
 from watchword.health.inventory import build_inventory
 from watchword.kube.client import Client
-from watchword.registration.agent.departure import is_current_request, withdraw_acceptance
+from watchword.registration.agent.membership import is_current_request, withdraw_acceptance
 from watchword.registration.hub.cluster_removal import RETENTION, ClusterCleanup
 from watchword.testing.eventually import eventually, eventually_all
 

@@ -47,7 +47,7 @@ async def approver(
         settings=AUTOMATIC,
         auto_approval=True,
     )
-    yield CertificateApprovalReconciler(context, KUBE_CLIENT_SIGNER, read_allow_list(context))
+    yield CertificateApprovalReconciler(context, "csr", KUBE_CLIENT_SIGNER, read_allow_list(context))
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -8,7 +8,8 @@ from tests.helpers.server_decision import until_refused
 from tests.security.compromised_agent import taken_over
 
 from watchword.addons.definition import AddonDefinition, Grant
-from watchword.api.meta import ObjectKey
+from watchword.api.conditions import find_condition
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.resources import ROLE_BINDINGS, SERVICE_ACCOUNTS
 from watchword.kube.errors import Forbidden
@@ -52,6 +53,11 @@ GRANT = Grant("reads", rules=({"apiGroups": [""], "resources": ["configmaps"], "
 BINDING = "open-cluster-management:reporter:reads:agent"
 
 
+def message_of(addon: Object | None) -> str:
+    said = find_condition(addon or {}, APPLIED)
+    return said.message if said is not None and said.reason == "PermissionConfigPending" else ""
+
+
 async def test_no_grant_is_bound_to_an_account_that_was_there_before_the_addon(addons: AddonFleet) -> None:
     cluster = await addons.cluster()
     await addons.client.create(SERVICE_ACCOUNTS, a_service_account(f"{cluster}-reporter-agent", namespace=cluster))
@@ -60,8 +66,7 @@ async def test_no_grant_is_bound_to_an_account_that_was_there_before_the_addon(a
     key = await addons.enable("reporter", cluster)
 
     await addons.says(key, READY, "False", "NameConflict")
-    said = await addons.says(key, APPLIED, "False", "PermissionConfigPending")
-    assert "TokenInfrastructureReady" in said.message
+    await addons.until(key, lambda obj: "TokenInfrastructureReady" in message_of(obj))
     assert await addons.client.find(ROLE_BINDINGS, ObjectKey(cluster, BINDING)) is None
 
 

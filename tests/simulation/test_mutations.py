@@ -22,7 +22,7 @@ from watchword.api.meta import Object, ObjectKey, annotations_of
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SERVICE_ACCOUNTS
 from watchword.credentials.driver import WantedCredential
-from watchword.registration.agent.hub_credential import HubCredentialReconciler
+from watchword.registration.agent.controllers import HubCredentialReconciler
 from watchword.registration.certificate_approval import CertificateApprovalReconciler
 
 

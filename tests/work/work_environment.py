@@ -116,7 +116,7 @@ class WorkEnvironment:
             random=Random(1),
             metrics=manager.metrics,
         )
-        manager.add(*work_controllers(context))
+        manager.add(*work_controllers.make(context))
         self.task = asyncio.create_task(manager.run())
 
     def _session(self, hub: Cache) -> HubSession:

@@ -21,7 +21,7 @@ from watchword.kube.errors import Forbidden, NotFound, Unauthorized
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import Pin
-from watchword.registration.agent.cluster_registration import NameTaken, RegistrationRequest, validate_cluster_ownership
+from watchword.registration.agent.membership import NameTaken, RegistrationRequest, validate_cluster_ownership
 
 # The names that Open Cluster Management writes, so that either side reads the other's file.
 HUB, BOOTSTRAP = "hub", "bootstrap"

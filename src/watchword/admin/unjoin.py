@@ -41,7 +41,7 @@ from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.request_sender import RetryPolicy
 from watchword.operator.klusterlet import agent_deployment, agent_manifests, namespace_of
 from watchword.pki.errors import PkiError
-from watchword.registration.agent.departure import withdraw_acceptance
+from watchword.registration.agent.membership import withdraw_acceptance
 from watchword.registration.catalog import CATALOG, make_connector
 from watchword.registration.driver import ConnectorContext, user_with_secret_data
 from watchword.runtime.clock import Clock

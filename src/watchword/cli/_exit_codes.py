@@ -78,7 +78,7 @@ def exit_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
     from watchword.kube.errors import ConfigError, Forbidden, NotFound, Unauthorized, Unreachable
     from watchword.pki.errors import PkiError
     from watchword.pullsecrets.credential_provider import CredentialRequestRefused
-    from watchword.registration.agent.cluster_registration import NameTaken
+    from watchword.registration.agent.membership import NameTaken
 
     return (
         (NotFoundOnHub, ExitCode.NOT_FOUND),

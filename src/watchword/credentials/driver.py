@@ -345,6 +345,10 @@ class AgentContext(Struct, frozen=True, kw_only=True):
     evidence: TokenEvidence = field(default_factory=TokenEvidence)  # what the hub has said of tokens
 
 
+AutoAcceptance: TypeAlias = Callable[[Object, str], Object]
+"""Returns what to merge into a ManagedCluster to accept it for the named driver; empty where that is decided."""
+
+
 class HubContext(Struct, frozen=True, kw_only=True):
     """What the hub's side of a driver may use."""
 
@@ -357,3 +361,4 @@ class HubContext(Struct, frozen=True, kw_only=True):
     settings: Settings = field(default_factory=dict)
     auto_approval: bool = False  # the feature gate ManagedClusterAutoApproval
     is_certified: Callable[[Object], bool] = lambda _: True  # whether a ManagedCluster registers by certificate
+    auto_acceptance: AutoAcceptance = lambda _cluster, _driver: {}

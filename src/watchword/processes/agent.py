@@ -7,41 +7,45 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from random import Random
-from typing import TypeAlias
 
-import structlog
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.cluster import Cluster, validate_cluster_name
-from watchword.api.meta import ObjectKey, annotations_of
-from watchword.api.names import PROTECTED_NAMESPACES, Annotation
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, NAMESPACES, SECRETS
+from watchword.api.meta import ObjectKey, Resource, annotations_of
+from watchword.api.names import PROTECTED_NAMESPACES, Annotation, Label
+from watchword.api.resources import (
+    APPLIED_MANIFEST_WORKS,
+    CERTIFICATE_SIGNING_REQUESTS,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    NAMESPACES,
+    SECRETS,
+)
 from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
 from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, Side, WantedCredential, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
 from watchword.credentials.evidence import SignerTiming, TokenClientFactory
 from watchword.discovery.discover import ClientFactory, HttpsClientFactory
-from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
-from watchword.kube.errors import KubeError, Unreachable
+from watchword.kube.errors import KubeError
 from watchword.kube.watch import WatchOptions
 from watchword.pki.keys import PrivateKey
-from watchword.registration.agent import cluster_registration
+from watchword.registration.agent import membership
 from watchword.registration.agent.controllers import (
+    CredentialMetricsObserver,
+    HubCredentialReconciler,
     RegistrationParts,
     follow_claims,
     register_informers,
     registration_controllers,
 )
-from watchword.registration.agent.departure import leave_when_asked
-from watchword.registration.agent.hub_credential import CredentialMetricsObserver, HubCredentialReconciler
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, original_server
 from watchword.registration.agent.hub_session import (
     ENDPOINT_CHECK_INTERVAL,
-    ActiveCredential,
     HubConnection,
     HubSession,
     OwnCredentialTransport,
@@ -83,11 +87,16 @@ class AgentControllerContext(Struct, frozen=True, kw_only=True):
     signer_timing: SignerTiming | None = None
 
 
-ControllerFactory: TypeAlias = Callable[[AgentControllerContext], Iterable[ControllerSpec]]
-"""Asks the caches for what it watches and returns its controllers."""
+class ControllerFactory(Struct, frozen=True):
+    """Controllers that run once the hub has an object of their kind, or this cluster what one left behind."""
+
+    make: Callable[[AgentControllerContext], Iterable[ControllerSpec]]
+    root: Resource  # on the hub, in the namespace of the cluster
+    remains: Resource  # on the cluster
+    remains_scope: Callable[[AgentOptions], WatchScope] = lambda _: WatchScope()
 
 
-def addon_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+def _addon_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
     """Keep the credentials of add-ons, and report the health of the add-ons."""
     from watchword.addons.agent.controllers import AddonAgentContext, controllers
 
@@ -121,7 +130,7 @@ def _token_client(session: HubSession) -> TokenClientFactory | None:
     return lambda token: connector.with_token(session.endpoint.entry(), token)
 
 
-def work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+def _work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
     from watchword.work.controllers import WorkContext, WorkTiming, controllers
 
     options, session = context.options, context.session
@@ -141,12 +150,20 @@ def work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec
     )
 
 
-CONTROLLER_FACTORIES: tuple[ControllerFactory, ...] = (addon_controllers, work_controllers)
-"""Each imports its pillar when it is first needed: an agent pays for add-ons and works once its cluster is accepted."""
+addon_controllers = ControllerFactory(
+    _addon_controllers,
+    MANAGED_CLUSTER_ADDONS,
+    SECRETS,
+    lambda options: WatchScope(
+        options.addon_namespace, labels=f"{Label.CLUSTER_NAME}={options.cluster_name},{Label.ADDON_NAME}"
+    ),
+)
+work_controllers = ControllerFactory(_work_controllers, MANIFEST_WORKS, APPLIED_MANIFEST_WORKS)
+CONTROLLER_FACTORIES = (addon_controllers, work_controllers)
+"""Each imports its pillar when it is first needed: a cluster without add-ons and works does not pay for them."""
 
 
-REGISTRATION_BACKOFF = Backoff(first=1.0, limit=300.0)
-CLUSTER_CHECK_INTERVAL = timedelta(minutes=10)  # changes of the cluster and of the session trigger a check at once
+REMAINS_CHECK_INTERVAL = timedelta(minutes=10)  # of add-ons and works that went while no agent ran
 
 
 class AgentRuntime(HiddenFields, frozen=True, kw_only=True):
@@ -167,7 +184,7 @@ class AgentRuntime(HiddenFields, frozen=True, kw_only=True):
     quarantine: Quarantine = field(default_factory=Quarantine)
     signer_timing: SignerTiming | None = None  # of the hub's tokens; None: that of production
     endpoint_check: timedelta = ENDPOINT_CHECK_INTERVAL
-    cluster_check: timedelta = CLUSTER_CHECK_INTERVAL
+    cluster_check: timedelta = membership.CLUSTER_CHECK_INTERVAL
 
 
 async def run_agent(
@@ -252,7 +269,9 @@ class _Agent:
             async with asyncio.TaskGroup() as group:
                 secret = self.identity.secret_key
                 report = self.connection.report.report(self.cluster_client, self.own, secret)
-                leave = leave_when_asked(self.session, self.hub_client, self.cluster_client, self.own, secret)
+                leave = membership.leave_when_asked(
+                    self.session, self.hub_client, self.cluster_client, self.own, secret
+                )
                 work = (self.csr_watch.run(), self.session.run(), report, leave)
                 tasks = [group.create_task(each) for each in work]
                 await self.manager.run(stop)
@@ -281,9 +300,9 @@ class _Agent:
     async def _await_release(self) -> None:
         """Hand over to the configured driver once the hub's acceptance is not for the held one alone any more."""
         key = ObjectKey.cluster(self.identity.cluster)
-        changed = self._follow_cluster()
+        changed = membership.follow_cluster(self.hub, self.session)
         while self.cluster_driver is not self.wanted_driver:
-            await _wait_changed(changed, self.runtime.cluster_check.total_seconds())
+            await membership.wait_changed(changed, self.runtime.cluster_check)
             found = self.hub.cache.get(MANAGED_CLUSTERS, key)
             noted = annotations_of(found or {}).get(Annotation.ACCEPTED_DRIVER, "")
             is_released = found is not None and (noted == self.wanted_driver.name or not Cluster.read(found).accepted)
@@ -361,47 +380,19 @@ class _Agent:
             random=self.runtime.random,
         )
         self.manager.add(*registration_controllers(parts))
-        self.manager.add_job("registration", self._register)
+        request = self._registration_request()
+        self.manager.add_job(
+            "registration",
+            partial(membership.keep_registered, self.hub, self.session, request, self.runtime.cluster_check),
+        )
         self.manager.add_job("driver", self._await_release)
         self.manager.add_job("cluster-claims", partial(follow_claims, self.cluster))
         self.manager.add_job("accepted", self._serve_once_joined)
 
-    async def _register(self) -> None:
-        """Create the ManagedCluster while the hub has none, and let it claim the configured driver."""
-        log = structlog.get_logger("watchword.registration.agent").bind(cluster=self.identity.cluster)
-        request, key = self._registration_request(), ObjectKey.cluster(self.identity.cluster)
-        changed, failures, is_registered = self._follow_cluster(), 0, False
-        while True:
-            found, delay = self.hub.cache.get(MANAGED_CLUSTERS, key), self.runtime.cluster_check.total_seconds()
-            is_joining = self.session.active_credential is not ActiveCredential.OWN
-            try:
-                if is_joining and (found is None or not is_registered):
-                    found, is_registered = await cluster_registration.register_cluster(self.hub.client, request), True
-                if found is not None:
-                    await cluster_registration.correct_driver_claim(self.hub.client, found, request)
-                failures = 0
-                self.connection.report.registered()
-            except (KubeError, cluster_registration.NameTaken) as error:
-                failures += 1
-                if not isinstance(error, Unreachable):
-                    self.connection.report.registered(str(error))
-                delay = REGISTRATION_BACKOFF.delay(failures, self.runtime.random)
-                log.warning("not registered with the hub yet", error=str(error), retry_in=round(delay, 1))
-                await asyncio.sleep(delay)
-            else:
-                await _wait_changed(changed, delay)
-
-    def _follow_cluster(self) -> asyncio.Event:
-        """Return what is set when the ManagedCluster or the session with the hub changes."""
-        changed = asyncio.Event()
-        self.hub.cache.add_handler(MANAGED_CLUSTERS, lambda _: changed.set())
-        self.session.changed.connect(lambda _: changed.set())
-        return changed
-
-    def _registration_request(self) -> cluster_registration.RegistrationRequest:
+    def _registration_request(self) -> membership.RegistrationRequest:
         driver, catalog = self.wanted_driver, self.runtime.catalog
         claim = driver.annotate(self.options.settings) if isinstance(driver, AnnotatesCluster) else {}
-        return cluster_registration.RegistrationRequest(
+        return membership.RegistrationRequest(
             self.identity.cluster,
             self.identity.uid,
             [{"url": url} for url in self.options.external_urls],
@@ -411,9 +402,37 @@ class _Agent:
         )
 
     async def _serve_once_joined(self) -> None:
-        """Run add-ons and works once the hub has accepted this cluster; before that, it may not even list them."""
-        runtime = self.runtime
+        """Serve add-ons and works once the hub has accepted this cluster; before that, it may not even list them."""
         await self.session.wait_joined()
+        watched = Cache.of(self.hub_client, self.runtime.follow, beside=self.hub.cache)
+        async with running(watched.run(), "add-ons and works"), asyncio.TaskGroup() as group:
+            for factory in self.runtime.controllers:
+                group.create_task(self._serve_when_needed(factory, watched))
+            await asyncio.Event().wait()
+
+    async def _serve_when_needed(self, factory: ControllerFactory, watched: Cache) -> None:
+        informer, changed = watched.informer(factory.root, WatchScope(self.identity.cluster)), asyncio.Event()
+        informer.add_handler(lambda _: changed.set())
+        await informer.sync()
+        # A cluster that has just joined is looked at later: most have nothing.
+        delay = timedelta(0) if self.identity.held else REMAINS_CHECK_INTERVAL
+        while not informer.store:
+            await membership.wait_changed(changed, delay)
+            if informer.store or await self._has_remains(factory):
+                break
+            delay = REMAINS_CHECK_INTERVAL
+        await self._serve(factory, watched)
+
+    async def _has_remains(self, factory: ControllerFactory) -> bool:
+        scope = factory.remains_scope(self.options)
+        try:
+            found = await self.cluster_client.list(factory.remains, namespace=scope.namespace, labels=scope.labels)
+        except KubeError:  # not served, or not at this moment
+            return False
+        return bool(found.items)
+
+    async def _serve(self, factory: ControllerFactory, watched: Cache) -> None:
+        runtime = self.runtime
         within = replace(self.manager.options, lease=None, health=None)  # leads and serves health as the outer one
         manager = Manager(within, clock=runtime.clock, random=runtime.random, metrics=runtime.metrics)
         as_itself = self.hub_client.over(OwnCredentialTransport(self.connection))
@@ -421,7 +440,7 @@ class _Agent:
             options=self.options,
             manager=manager,
             cluster=manager.connect(self.cluster_client, beside=self.cluster.cache),
-            hub=manager.connect(as_itself, name=HUB, beside=self.hub.cache),
+            hub=manager.connect(as_itself, name=HUB, beside=watched),
             session=self.session,
             csr_watch=self.csr_watch,
             clock=runtime.clock,
@@ -430,16 +449,8 @@ class _Agent:
             new_key=runtime.new_key,
             signer_timing=runtime.signer_timing,
         )
-        for factory in runtime.controllers:
-            manager.add(*factory(context))
+        manager.add(*factory.make(context))
         await manager.run()
-
-
-async def _wait_changed(changed: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await changed.wait()
-    changed.clear()
 
 
 def _manager_options(options: AgentOptions, runtime: AgentRuntime) -> ManagerOptions:

@@ -28,6 +28,7 @@ from watchword.kube.watch import WatchOptions
 from watchword.registration.catalog import CATALOG, Catalog, HubDrivers
 from watchword.registration.hub import controllers as registration
 from watchword.registration.hub import credential_reports, installation
+from watchword.registration.hub.cluster_acceptance import auto_acceptance_patch
 from watchword.registration.hub.cluster_rbac import RetiredClusterNames
 from watchword.registration.hub.cluster_removal import RETENTION
 from watchword.registration.hub.installation import install_agent_token_policy
@@ -197,6 +198,10 @@ def hub_controller_context(connection: ApiServerConnection, options: HubOptions,
         settings=options.settings,
         auto_approval=options.auto_approval,
         is_certified=options.catalog.is_certified,
+        # The drivers are made below.
+        auto_acceptance=lambda cluster, driver: auto_acceptance_patch(
+            connection.cache, drivers, cluster, driver=driver, now=clock.now()
+        ),
     )
     drivers = HubDrivers.make(options.catalog, options.drivers, context)
     for server in drivers.servers:

@@ -46,6 +46,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
     """Reconciles CertificateSigningRequest of clusters to one signer; triggered by it and by its ManagedCluster."""
 
     context: HubContext
+    driver: str  # whose clusters are accepted together with their first request
     signer: str
     allow_list: AllowList
 
@@ -98,14 +99,18 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         return await self._approve(csr, "the requester is on the allow-list")
 
     async def _record_owner(self, cluster: Object, request: requests.ClusterRequest) -> None:
-        """Note the key before it is approved: of two at once, seen by two hubs even, one meets the other's note."""
+        """Note the key before it is approved: of two at once, seen by two hubs even, one meets the other's note.
+
+        The same write accepts a cluster about which nothing is decided yet.
+        """
         noted = name_ownership.read_name_owner(cluster)
         if noted is None or not noted.is_of(request):
-            await self._write_owner(cluster, name_ownership.NameOwner.of(request, self.context.clock.now()))
+            owner = name_ownership.NameOwner.of(request, self.context.clock.now())
+            acceptance = self.context.auto_acceptance(cluster, self.driver)
+            await self._patch_cluster(cluster, name_ownership.name_owner_patch(cluster, owner, acceptance))
 
-    async def _write_owner(self, cluster: Object, owner: name_ownership.NameOwner) -> None:
-        note = with_preconditions(cluster, name_ownership.name_owner_patch(cluster, owner))
-        await self.context.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), note)
+    async def _patch_cluster(self, cluster: Object, patch: Object) -> None:
+        await self.context.client.patch(MANAGED_CLUSTERS, ObjectKey.of(cluster), with_preconditions(cluster, patch))
 
     async def _record_external_approval(self, csr: Object) -> Outcome:
         """Record who got the name by another approver: requests are soon deleted, certificates stay valid."""
@@ -120,7 +125,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
             return Done()
         if not Cluster.read(cluster).accepted and self.context.clock.now() - owner.since < AWAITING_ACCEPTANCE:
             return RetryAfter(AWAITING_ACCEPTANCE)
-        await self._write_owner(cluster, owner)
+        await self._patch_cluster(cluster, name_ownership.name_owner_patch(cluster, owner))
         return Done()
 
     def allows(self, request: requests.ClusterRequest) -> bool:

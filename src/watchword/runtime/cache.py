@@ -186,8 +186,14 @@ class Cache:
         return covering
 
     def _find_shared(self, resource: Resource, scope: WatchScope) -> Informer | None:
-        known = self._beside.informers(resource) if self._beside is not None else []
-        return next((informer for informer in known if informer.scope == scope), None)
+        """Return the informer of a cache beside this one, or beside that one, and so on."""
+        beside = self._beside
+        while beside is not None:
+            for informer in beside.informers(resource):
+                if informer.scope == scope:
+                    return informer
+            beside = beside._beside  # noqa: SLF001 - of another cache
+        return None
 
     def _start(self, informer: Informer) -> None:
         if self._group is not None and self._find_shared(informer.resource, informer.scope) is not informer:

@@ -118,13 +118,18 @@ def validate_name_ownership(cluster: Object, request: ClusterRequest, owner: Nam
     return None
 
 
-def name_owner_patch(cluster: Object, owner: NameOwner) -> Object:
-    """Return what to merge into a ManagedCluster so that the owner is on record, and is not lost with its end."""
-    metadata: Object = {"annotations": {Annotation.FIRST_KEY: owner.text}}
+def name_owner_patch(cluster: Object, owner: NameOwner, acceptance: Object | None = None) -> Object:
+    """Return what to merge into a ManagedCluster so that the owner is on record, and is not lost with its end.
+
+    With an `acceptance`, which is such a patch itself, the same write accepts the cluster.
+    """
+    patch = acceptance or {}
+    metadata: Object = dict(patch.get("metadata") or {})
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), Annotation.FIRST_KEY: owner.text}
     missing = [name for name in HUB_FINALIZERS if name not in finalizers_of(cluster)]
     if missing:
         metadata["finalizers"] = [*finalizers_of(cluster), *missing]
-    return {"metadata": metadata}
+    return {**patch, "metadata": metadata}
 
 
 BOOTSTRAP_ACCOUNT = names.service_account_user(names.BOOTSTRAP_NAMESPACE, names.BOOTSTRAP_SERVICE_ACCOUNT)

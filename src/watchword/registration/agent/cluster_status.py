@@ -49,6 +49,9 @@ class LeaseRenewalReconciler(Struct, frozen=True):
             return Done()
         cluster, now = Cluster.read(found), self.clock.now()
         due = self.due.get(key)
+        if due is None and not is_true(found, ConditionType.JOINED) and not says_lease_expired(found):
+            # The hub has just made the lease, with a renewal of its own.
+            due = self.due[key] = now + choose_renewal_delay(cluster.lease_duration, self.random)
         if due is not None and now < due <= now + cluster.lease_duration:
             return RetryAfter(due - now)
         await self._renew(cluster.lease_key, {"renewTime": rfc3339_micro(now)})

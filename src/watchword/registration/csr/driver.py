@@ -46,7 +46,7 @@ class CsrDriver(ClusterDriver, ReadsHeldCredential, RequestsCertificate):
     def hub(self, context: driver.HubContext) -> HubDriver:
         from watchword.registration.certificate_approval import CertificateApprovalReconciler, CertificateHubDriver
 
-        approvals = CertificateApprovalReconciler(context, KUBE_CLIENT_SIGNER, read_allow_list(context))
+        approvals = CertificateApprovalReconciler(context, self.name, KUBE_CLIENT_SIGNER, read_allow_list(context))
         return CertificateHubDriver(approvals)
 
     def read_held(self, data: driver.SecretData) -> driver.HeldCredential | None:

@@ -281,7 +281,7 @@ def make_hub_driver(context: HubContext) -> GrpcHubDriver:
     inside = f"{SERVICE}.{HUB_NAMESPACE}.svc"  # where its Service is reached
     hosts = (*HOSTS.read_list(context.settings), inside, f"{inside}.cluster.local")
     return GrpcHubDriver(
-        CertificateApprovalReconciler(context, GRPC_SIGNER, read_allow_list(context)),
+        CertificateApprovalReconciler(context, "grpc", GRPC_SIGNER, read_allow_list(context)),
         "grpc-approval",
         GrpcSigningReconciler(context),
         SignerAuthorityReconciler(context, AlternativeNames.for_hosts(dict.fromkeys(hosts))),

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from msgspec import Struct
@@ -311,16 +311,25 @@ class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
         if found is None:
             return Done()
         cluster = Cluster.read(found)
-        if not is_undecided(found):
-            return Done()
-        if was_accepted_before(self.reader, cluster):  # the agent may have erased the annotation
-            return Done()
-        if self.drivers.is_auto_accepted(cluster):
-            notes = {Annotation.AUTO_ACCEPTED_ON: rfc3339(self.clock.now()), **self.drivers.choose_note(cluster)}
-            metadata = {**choose_missing_metadata(cluster), "annotations": notes}
-            patch = {"metadata": metadata, "spec": {"hubAcceptsClient": True}}
-            await self.client.patch(resources.MANAGED_CLUSTERS, key, with_preconditions(found, patch))
+        if is_undecided(found) and self.drivers.is_auto_accepted(cluster):
+            driver = self.drivers.name_of(cluster)
+            patch = auto_acceptance_patch(self.reader, self.drivers, found, driver=driver, now=self.clock.now())
+            if patch:
+                await self.client.patch(resources.MANAGED_CLUSTERS, key, with_preconditions(found, patch))
         return Done()
+
+
+def auto_acceptance_patch(reader: Reader, drivers: HubDrivers, found: Object, *, driver: str, now: datetime) -> Object:
+    """Return what accepts a cluster of that driver without a person; empty for others, and where it is decided."""
+    cluster = Cluster.read(found)
+    try:
+        is_concerned = is_undecided(found) and drivers.name_of(cluster) == driver
+    except DriverError:
+        return {}
+    if not is_concerned or was_accepted_before(reader, cluster):  # the agent may have erased the annotation
+        return {}
+    notes = {Annotation.AUTO_ACCEPTED_ON: rfc3339(now), **drivers.choose_note(cluster)}
+    return {"metadata": {**choose_missing_metadata(cluster), "annotations": notes}, "spec": {"hubAcceptsClient": True}}
 
 
 def is_undecided(found: Object) -> bool:
