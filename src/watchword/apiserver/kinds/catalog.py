@@ -202,6 +202,7 @@ WORKLOADS: tuple[ResourceKind, ...] = (
     _workload(
         resources.SERVICES,
         "svc",
+        prepare=(separate_status(resources.SERVICES), core.prepare_service),
         name=dns1035_label,
         fields=selectable("spec.clusterIP", "spec.type"),
         columns=columns.SERVICE,

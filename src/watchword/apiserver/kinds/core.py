@@ -1,6 +1,8 @@
-"""Secrets, config maps, namespaces, service accounts, leases and events: their defaults and rules."""
+"""Secrets, config maps, namespaces, service accounts, services, leases and events: their defaults and rules."""
 
 import base64
+import hashlib
+import ipaddress
 from collections.abc import Iterator
 from itertools import chain
 
@@ -232,3 +234,18 @@ def prepare_service_account(operation: Operation) -> None:
     new = operation.new or {}
     if new.get("secrets"):
         new["secrets"] = [{"name": each["name"]} if each.get("name") else {} for each in new["secrets"]]
+
+
+SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/12")
+
+
+def prepare_service(operation: Operation) -> None:
+    """Give a Service its address, and keep it. Nothing routes it, so that two with the same one do no harm."""
+    new, old = operation.new, operation.old
+    if new is None or operation.subresource or new["spec"].get("type") == "ExternalName":
+        return
+    spec, before = new["spec"], (old or {}).get("spec") or {}
+    if not spec.get("clusterIP"):
+        number = int.from_bytes(hashlib.sha256(str(operation.key).encode()).digest()[:8])
+        spec["clusterIP"] = before.get("clusterIP") or str(SERVICE_NETWORK[number % SERVICE_NETWORK.num_addresses])
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
