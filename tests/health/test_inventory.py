@@ -29,6 +29,7 @@ from watchword.health.inventory import (
     inventory_document,
 )
 from watchword.health.inventory_rows import natural_sort_key
+from watchword.health.row_findings import inventory_findings
 from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
@@ -132,6 +133,22 @@ def test_an_addon_without_rights_on_the_hub_is_failing() -> None:
     assert decide_addon_row(addon).note == "has no rights on the hub: the hub may not grant secrets"
     assert validate_addon_available(addon).endswith("has no rights on the hub: the hub may not grant secrets")
     assert addon_row(addon)[-1] == "no rights: Said"
+
+
+@pytest.mark.parametrize(
+    ("available", "reasons"),
+    [
+        pytest.param("Unknown", ["AddOnUnknown", "CredentialExpired"], id="a warning does not hide a failure"),
+        pytest.param("False", ["AddOnFailing"], id="a failing add-on stands for its credential"),
+    ],
+)
+def test_expired_credential_of_an_addon_is_found(available: str, reasons: list[str]) -> None:
+    refreshed = ("True", validity(-9, -1))
+    addon = an_addon("token", {ConditionType.TOKEN_REFRESHED: refreshed, ConditionType.ADDON_AVAILABLE: available})
+
+    inventory = build_inventory(HubFacts(clusters=[a_cluster("edge", WELL)], addons=[addon]), now=NOW)
+
+    assert [found.reason for _, found in inventory_findings(inventory) if "add-on" in found.about] == reasons
 
 
 def test_one_unreadable_object_hides_no_other() -> None:

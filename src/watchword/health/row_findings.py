@@ -11,16 +11,18 @@ from watchword.health.states import InventoryHealth
 
 
 def inventory_findings(inventory: inventory_rows.Inventory) -> Iterator[tuple[str, Finding]]:
-    """Yield what needs attention with the name of its table; a failing add-on stands for its credential."""
-    failing = {(row.cluster, row.name) for row in inventory.addons if addon_finding(row) is not None}
+    """Yield what needs attention with its table; an add-on's finding stands for its credential unless that is worse."""
+    addons: dict[tuple[str, str], Severity] = {}
     for cluster in inventory.clusters:
         if (found := cluster_finding(cluster)) is not None:
             yield "clusters", found
     for addon in inventory.addons:
         if (found := addon_finding(addon)) is not None:
+            addons[addon.cluster, addon.name] = found.severity
             yield "add-ons", found
     for row in inventory.credentials:
-        if (row.cluster, row.addon) not in failing and (found := credential_finding(row)) is not None:
+        found = credential_finding(row)
+        if found is not None and found.severity < addons.get((row.cluster, row.addon), Severity.OK):
             yield "credentials", found
 
 

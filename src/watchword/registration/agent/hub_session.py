@@ -10,6 +10,7 @@ from enum import Enum, auto
 from http import HTTPStatus
 from random import Random
 
+import msgspec
 import structlog
 from msgspec import Struct
 
@@ -35,12 +36,11 @@ RETRY_SECONDS = 30.0
 LONGEST = 1000
 
 
-@dataclass
-class ConnectionReport:
+class ConnectionReport(Struct):
     """What is wrong at this moment, by the annotation that says so; one that is not set yet stays as it is."""
 
-    notes: dict[str, str | None] = field(default_factory=dict)  # None: nothing is wrong any more
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    notes: dict[str, str | None] = msgspec.field(default_factory=dict)  # None: nothing is wrong any more
+    changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
     def connected(self, problem: str = "") -> None:
         """Record that the hub answered, or why it cannot be reached."""
