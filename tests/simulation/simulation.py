@@ -117,7 +117,8 @@ async def _run(
     rounds = asyncio.create_task(_check_periodically(fleet, pillars, prober, looks), name="rounds")
     saboteur = asyncio.create_task(_sabotage(fleet, script.sabotage), name="saboteur")
     try:
-        await _live(injector.inject(script.incidents), _settle(fleet, invariants), violations.sought)
+        life = (partial(injector.inject, script.incidents), partial(_settle, fleet, invariants))
+        await _live(life, violations.sought)
     finally:
         rounds.cancel()
         await asyncio.wait((rounds,))
@@ -135,12 +136,12 @@ async def _run(
     )
 
 
-async def _live(incidents: Awaitable[None], settling: Awaitable[None], found: asyncio.Event) -> None:
+async def _live(life: Iterable[Callable[[], Awaitable[None]]], found: asyncio.Event) -> None:
     """Let everything happen and settle; return at once when what is sought was found."""
 
     async def whole() -> None:
-        await incidents
-        await settling
+        for part in life:
+            await part()
 
     tasks = [asyncio.create_task(whole(), name="life"), asyncio.create_task(found.wait(), name="search")]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
