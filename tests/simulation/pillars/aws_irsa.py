@@ -14,12 +14,12 @@ from tests.simulation.pillar import Pillar
 from tests.simulation.settings import DAY, HOUR, MINUTE
 
 from watchword.api.conditions import is_true
-from watchword.api.meta import ObjectKey, Resource, uid_of
+from watchword.api.meta import ObjectKey, Resource, annotations_of, uid_of
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.errors import KubeError, Unauthorized
 from watchword.registration.aws_irsa.identity import ClusterIdentity, record_key
-from watchword.registration.aws_irsa.options import READY
+from watchword.registration.aws_irsa.options import MANAGED_ARN, OCM_MANAGED_ARN, READY
 
 WRITES = ("create_role", "put_role_policy", "update_assume_role_policy", "create_access_entry", "tag_role")
 
@@ -148,8 +148,15 @@ class AwsIrsa(Pillar):
 
     @incident(1, MINUTE, DAY)
     async def claim_changed(self, incident: Incident) -> AsyncIterator[None]:
-        """The annotations by which the cluster names itself are removed at the hub."""
-        gone = {"eks-managed-cluster-arn": None, "agent.open-cluster-management.io/managed-cluster-arn": None}
-        key, patch = ObjectKey.cluster(incident.target), {"metadata": {"annotations": gone}}
-        await quietly(self.admin.client.patch(MANAGED_CLUSTERS, key, patch))
+        """The annotations by which the cluster names itself are removed at the hub.
+
+        Its agent corrects them unless the cluster is denied meanwhile; then a person does what the finding says.
+        """
+        key, names = ObjectKey.cluster(incident.target), (MANAGED_ARN, OCM_MANAGED_ARN)
+        known = annotations_of(self.fleet.stored.get(MANAGED_CLUSTERS, key) or {})
+        await self._annotate(key, dict.fromkeys(names))
         yield
+        await self._annotate(key, {name: known[name] for name in names if name in known})
+
+    async def _annotate(self, key: ObjectKey, annotations: Mapping[str, str | None]) -> None:
+        await quietly(self.admin.client.patch(MANAGED_CLUSTERS, key, {"metadata": {"annotations": annotations}}))

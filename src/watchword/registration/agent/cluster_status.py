@@ -49,10 +49,12 @@ class LeaseRenewalReconciler(Struct, frozen=True):
             return Done()
         cluster, now = Cluster.read(found), self.clock.now()
         due = self.due.get(key)
-        if due is None and not is_true(found, ConditionType.JOINED) and not says_lease_expired(found):
+        if due is None and not is_true(found, ConditionType.JOINED):
             # The hub has just made the lease, with a renewal of its own.
             due = self.due[key] = now + choose_renewal_delay(cluster.lease_duration, self.random)
-        if due is not None and now < due <= now + cluster.lease_duration:
+        # What the hub says of a lease that this process has not renewed yet is about another writer of it.
+        is_objected = key not in self.renewed_at and (says_lease_expired(found) or _clock_is_off(found))
+        if due is not None and now < due <= now + cluster.lease_duration and not is_objected:
             return RetryAfter(due - now)
         await self._renew(cluster.lease_key, {"renewTime": rfc3339_micro(now)})
         delay = choose_renewal_delay(cluster.lease_duration, self.random)
