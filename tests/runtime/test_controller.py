@@ -374,6 +374,22 @@ async def test_a_cancellation_out_of_thin_air_does_not_cost_a_worker() -> None:
     assert [name for name, _ in reconciler.visits] == ["a", "b", "a"]
 
 
+@pytest.mark.parametrize("instead", [returns(Done()), raises(Unreachable("connection lost"))], ids=["result", "error"])
+async def test_worker_ends_when_a_library_turns_its_cancellation_into_something_else(
+    instead: Callable[[], Awaitable[Outcome]],
+) -> None:
+    async def loses_cancellation() -> Outcome:
+        try:
+            return await hangs()
+        except asyncio.CancelledError:
+            return await instead()
+
+    async with asyncio.timeout(60), running(Scripted({A: [loses_cancellation]}), workers=1):
+        await asyncio.sleep(1)
+
+    assert now() == 1
+
+
 async def test_another_kind_triggers_the_objects_it_refers_to_and_referred_to_before() -> None:
     def target(obj: Object) -> list[ObjectKey]:
         return [ObjectKey("ns", obj["data"]["for"])]

@@ -155,6 +155,8 @@ class Controller:
             finally:
                 self.queue.done(key)
                 self._idle_workers += 1
+            if is_cancellation_requested():  # but a library raised another error instead: without this it would be lost
+                raise asyncio.CancelledError
             if turn % KEYS_IN_A_TURN == 0:
                 await asyncio.sleep(0)
 
