@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from random import Random, SystemRandom
 
 from msgspec import Struct
@@ -36,7 +35,7 @@ from watchword.api.resources import (
     ROLES,
 )
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError
+from watchword.kube.errors import AlreadyExists, Forbidden, KubeError
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.ensure import Ensurer
@@ -73,7 +72,6 @@ class AddonParts(Struct, frozen=True):
         return StatusWriter(self.client, self.clock, self.cache)
 
 
-OUTDATED_RECHECK = timedelta(seconds=5)
 USER_MANAGED_ROLES = {
     CLUSTER_ROLES: WatchScope(labels=f"!{Label.CLUSTER_NAME}"),
     ROLES: WatchScope(labels=f"!{Label.ADDON_CLUSTER},!{Label.TOKEN_INFRASTRUCTURE}"),
@@ -148,10 +146,7 @@ class AddonReconciler(Struct, frozen=True):
             fields={name: value for change in changes for name, value in (change.fields or {}).items()},
         )
         delays = [result.retry_after for result in results if result.retry_after is not None]
-        try:
-            await self.status.write_rows_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
-        except Conflict:  # the agent was faster: its version triggers the key as soon as it arrives
-            delays.append(OUTDATED_RECHECK)
+        await self.status.write_rows_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
         return RetryAfter(min(delays)) if delays else Done()
 
 
