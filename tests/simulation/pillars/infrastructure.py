@@ -112,13 +112,13 @@ class Infrastructure(Pillar):
     @incident(2, MINUTE, 6 * HOUR, excuses=True)
     async def request_faults(self, incident: Incident) -> AsyncIterator[None]:
         """Requests fail, hang and get lost."""
-        async with _under(self._some_links(incident), REQUEST_FAULTS):
+        async with self._some_links_under(REQUEST_FAULTS, incident):
             yield
 
     @incident(2, MINUTE, 12 * HOUR, excuses=True)
     async def watch_faults(self, incident: Incident) -> AsyncIterator[None]:
         """Watch events are lost, late and repeated."""
-        async with _under(self._some_links(incident), WATCH_FAULTS):
+        async with self._some_links_under(WATCH_FAULTS, incident):
             yield
 
     @incident(2, MINUTE, 12 * HOUR, excuses=True)
@@ -232,13 +232,18 @@ class Infrastructure(Pillar):
         leader = team.links[team.processes.index(team.leader(self.fleet.stored))]
         return [leader, *self.fleet.hub_links.values()]
 
-    def _some_links(self, incident: Incident) -> list[Link]:
-        """Return the roads of one cluster, of the hub, or all of them."""
+    @asynccontextmanager
+    async def _some_links_under(self, plan: FaultPlan, incident: Incident) -> AsyncIterator[None]:
+        """Disturb the roads of one cluster, of the hub, or all of them; those of the hub excuse every cluster."""
         fleet = self.fleet
+        links, touched = list(fleet.members[incident.target].links), tuple[str, ...]()
+        if incident.amount < 0.4:
+            links, touched = [*fleet.team.links, *fleet.hub_links.values()], tuple(fleet.members)
         if incident.amount < 0.2:
-            return fleet.links
-        hub = [*fleet.team.links, *fleet.hub_links.values()]
-        return hub if incident.amount < 0.4 else list(fleet.members[incident.target].links)
+            links = fleet.links
+        with fleet.disturbed(touched, excuses=True):
+            async with _under(links, plan):
+                yield
 
 
 @asynccontextmanager
