@@ -76,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--days", type=int, default=SimulationSettings().days)
     parser.add_argument("--incidents", type=float, default=SimulationSettings().incidents_per_day, help="faults a day")
     parser.add_argument("--pillars", default="", help="besides registration, add-ons and works; separated by commas")
+    parser.add_argument("--drift", type=float, default=0.0, help="seconds that each pass of the loop takes")
     lives = parser.add_mutually_exclusive_group()
     lives.add_argument("--fixed", action="store_true", help="the fixed lives of CI, of mixed sizes and densities")
     lives.add_argument("--explore", action="store_true", help="new lives of mixed sizes, until --within is over")
@@ -112,7 +113,11 @@ def _lives(options: argparse.Namespace) -> Iterator[SimulationSettings]:
         return new_lives(SystemRandom())
     pillars = tuple(filter(None, options.pillars.split(",")))
     common = SimulationSettings(
-        clusters=options.clusters, days=options.days, incidents_per_day=options.incidents, pillars=pillars
+        clusters=options.clusters,
+        days=options.days,
+        incidents_per_day=options.incidents,
+        drift=options.drift,
+        pillars=pillars,
     )
     return (replace(common, seed=seed) for seed in range(options.seed, options.seed + options.seeds))
 
@@ -151,6 +156,7 @@ def _explain(report: SimulationReport, seconds: float) -> None:
     """Return how to see a failure again, and the smallest life that breaks the same promise."""
     settings = report.settings
     size = f"CLUSTERS={settings.clusters} DAYS={settings.days} INCIDENTS={settings.incidents_per_day:g}"
+    size += f" DRIFT={settings.drift:g}" if settings.drift else ""
     size += f" PILLARS={','.join(settings.pillars)}" if settings.pillars else ""
     _print(f"replay with: make simulate SEED={settings.seed} {size}")
     smallest = Shrinker(_images(), seconds).shrink(report) if seconds and report.incidents else report

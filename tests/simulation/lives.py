@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import cycle
 from random import Random
 
+from msgspec.structs import replace
 from tests.simulation.catalog import FURTHER
 from tests.simulation.settings import SimulationSettings
 
@@ -55,10 +56,9 @@ The longest come first, so that no core waits for one of them in the end.
 
 
 def new_lives(random: Random) -> Iterator[SimulationSettings]:
-    """Return an endless series of new lives, of the same kinds as the fixed ones."""
+    """Return an endless series of new lives, of the same kinds as the fixed ones except the largest."""
+    everything = tuple(pillar.name for pillar in FURTHER)
     while True:
-        clusters = random.choice((1, 2, 3, 3, 5, 8, 20))
-        incidents = random.choice((SPARSE, DENSE / 4, DENSE / 2, DENSE))
-        seed = random.randrange(LARGEST_SEED)
-        pillars = random.choice((*PILLARS, tuple(pillar.name for pillar in FURTHER)))
-        yield SimulationSettings(seed=seed, clusters=clusters, days=30, incidents_per_day=incidents, pillars=pillars)
+        kind = random.choice(FIXED_LIVES[1:])
+        seed, drift = random.randrange(LARGEST_SEED), random.choice((0.0, DRIFT))
+        yield replace(kind, seed=seed, drift=drift, pillars=random.choice((*PILLARS, everything)))
