@@ -28,6 +28,7 @@ from watchword.operator.conditions import decide_hub_connection
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
+from watchword.registration.aws_irsa.agent import TokenSource
 
 AGENT = "klusterlet-agent"
 UNKNOWN = {"registrationConfiguration": {"registrationDriver": {"authType": "magic"}}}
@@ -223,16 +224,20 @@ def test_decide_hub_connection_by_certificate(life: timedelta, reason: str) -> N
 
 
 SET = base64.b64encode(b"x").decode()
-BY_CERTIFICATE = base64.b64encode(
-    dump_kubeconfig(
-        Kubeconfig(
-            clusters={"hub": ClusterEntry("https://hub:6443")},
-            users={"agent": UserEntry(certificate_file=Path("tls.crt"), key_file=Path("tls.key"))},
-            contexts={"hub": ContextEntry("hub", "agent")},
-            current_context="hub",
-        )
+
+
+def a_kubeconfig(user: UserEntry) -> str:
+    kubeconfig = Kubeconfig(
+        clusters={"hub": ClusterEntry("https://hub:6443")},
+        users={"agent": user},
+        contexts={"hub": ContextEntry("hub", "agent")},
+        current_context="hub",
     )
-).decode()
+    return base64.b64encode(dump_kubeconfig(kubeconfig)).decode()
+
+
+BY_CERTIFICATE = a_kubeconfig(UserEntry(certificate_file=Path("tls.crt"), key_file=Path("tls.key")))
+BY_ROLE = a_kubeconfig(UserEntry(plugin=TokenSource("eu-west-1", "hub", "role").exec_entry()))
 
 
 @pytest.mark.parametrize(
@@ -265,6 +270,12 @@ def test_decide_hub_connection_by_what_the_agent_notes(note: str, reason: str) -
             {"kubeconfig": BY_CERTIFICATE, "cluster-name": SET},
             "HubKubeConfigMissing",
             id="asked and not answered",
+        ),
+        pytest.param(
+            None,
+            {"kubeconfig": BY_ROLE, "cluster-name": SET, "tls.crt": SET},
+            "HubConnectionFunctional",
+            id="by role, beside a certificate that is not used",
         ),
     ],
 )

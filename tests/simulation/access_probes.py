@@ -47,10 +47,12 @@ class AccessProber(Struct, frozen=True):
     async def expect_denied_refused(self, member: SimulatedCluster) -> None:
         """Once the hub says that a cluster is denied, its credential reaches nothing of it any more."""
         cluster = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
-        said, client = find_condition(cluster or {}, ConditionType.HUB_ACCEPTED), member.as_itself()
-        if said is not None and said.reason == DENIED_REASON and client is not None:
-            for what, attempt in requests_about(client, member.name):
-                await self._expect_refused(attempt, f"a denied cluster, {member.name}, to {what}")
+        said = find_condition(cluster or {}, ConditionType.HUB_ACCEPTED)
+        if said is None or said.reason != DENIED_REASON or (client := member.as_itself()) is None:
+            return
+        for what, attempt in requests_about(client, member.name):
+            await self._expect_refused(attempt, f"a denied cluster, {member.name}, to {what}")
+        await client.close()
 
     async def expect_deleted_refused(self, member: SimulatedCluster) -> None:
         """Once a cluster is gone from the hub, its credential opens no door."""

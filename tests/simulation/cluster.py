@@ -29,7 +29,7 @@ from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.discovery.discover import ONE_TRY
 from watchword.kube.client import Client
-from watchword.kube.errors import Unreachable
+from watchword.kube.errors import ConfigError, Unreachable
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import InProcessTransport, Transport
@@ -132,7 +132,10 @@ class SimulatedCluster:
         if self.certificate() is None:
             return None
         if self.grpc is not None and self.profile.driver == "grpc":
-            return self.grpc.connect(self.held(), acting_for or self.name)
+            try:
+                return self.grpc.connect(self.held(), acting_for or self.name)
+            except ConfigError:  # its key is damaged
+                return None
         return replayable_client(as_certificate(self.hub, self.held()[CERTIFICATE]))
 
     def over(self, transport: Transport, link: Link, run: ProcessRun) -> Client:

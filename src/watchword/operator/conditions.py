@@ -152,11 +152,11 @@ def decide_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: 
 
 
 def _decide_credential(data: Mapping[str, str], now: datetime) -> Condition:
-    if "tls.crt" not in data:
-        if _awaits_certificate(data):
-            message = "the agent has asked for a certificate and has none yet: has the hub accepted this cluster?"
-            return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigMissing", message)
+    if not _uses_certificate(data):
         return Condition.false(HUB_CONNECTION_DEGRADED, "HubConnectionFunctional", "the agent has a credential")
+    if "tls.crt" not in data:
+        message = "the agent has asked for a certificate and has none yet: has the hub accepted this cluster?"
+        return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigMissing", message)
     try:
         certificate = parse_certificate(base64.b64decode(data["tls.crt"], validate=True))
     except (PkiError, binascii.Error):
@@ -170,12 +170,13 @@ def _decide_credential(data: Mapping[str, str], now: datetime) -> Condition:
     return Condition.false(HUB_CONNECTION_DEGRADED, "HubConnectionFunctional", message)
 
 
-def _awaits_certificate(data: Mapping[str, str]) -> bool:
-    """Whether the kubeconfig names a certificate; the agent decides about an unreadable one."""
+def _uses_certificate(data: Mapping[str, str]) -> bool:
+    """Whether the kubeconfig names a certificate; where it cannot be read, whether there is one."""
     try:
-        return parse_kubeconfig(base64.b64decode(data["kubeconfig"])).choose().user.certificate_file is not None
+        kubeconfig = parse_kubeconfig(base64.b64decode(data["kubeconfig"]), environment={})  # nothing of it is run
+        return kubeconfig.choose().user.certificate_file is not None
     except (KubeError, binascii.Error):
-        return False
+        return "tls.crt" in data
 
 
 async def report_status(

@@ -88,6 +88,7 @@ class Ocm(Pillar):
         client = member.as_itself()
         if client is not None:
             await self._renew_as_agent(member, client)
+            await client.close()
         yield
         member.agent.start()
 
