@@ -57,8 +57,8 @@ The longest come first, so that no core waits for one of them in the end.
 
 def new_lives(random: Random) -> Iterator[SimulationSettings]:
     """Return an endless series of new lives, of the same kinds as the fixed ones except the largest."""
-    small, choices = (*PILLAR_LIVES, *SMALL_LIVES), (*PILLARS, tuple(pillar.name for pillar in FURTHER))
+    choices = (*PAIRS, tuple(pillar.name for pillar in FURTHER))
     while True:
         kind = random.choice(FIXED_LIVES[1:])
         seed, drift = random.randrange(LARGEST_SEED), random.choice((0.0, DRIFT))
-        yield replace(kind, seed=seed, drift=drift, pillars=random.choice(choices) if kind in small else ())
+        yield replace(kind, seed=seed, drift=drift, pillars=random.choice(choices) if kind.pillars else ())
