@@ -176,13 +176,16 @@ class Infrastructure(Pillar):
 
     @incident(1, HOUR, 2 * DAY, fleet_wide=True, excuses=True)
     async def backup_restored(self, _: Incident) -> AsyncIterator[None]:
-        """The hub's data are replaced by a backup; what was denied and deleted since is denied and deleted again."""
+        """The hub's data are replaced by a backup; what was denied, deleted and created since is so again."""
         earlier = self.fleet.hub.store.copy()
         yield
+        created = [cluster["metadata"]["name"] for cluster in self.fleet.stored.list(MANAGED_CLUSTERS)]
         await self.fleet.hub.restore(earlier)
         for name, standing in self.fleet.standing.items():
             if standing.intent is Intent.REMOVED:
                 await self.admin.delete_cluster(name)
+            elif standing.intent is Intent.MEMBER and name in created:
+                await self.admin.create_again(name, deleted_uid="")
             else:
                 await self.admin.accept(name, accepted=standing.intent is Intent.MEMBER)
 
