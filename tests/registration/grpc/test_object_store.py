@@ -65,6 +65,19 @@ def test_watch_gets_the_latest_of_each_object(store: ObjectStore) -> None:
     assert (first, watch.changes(), watch.changes()) == ([("ADDED", FIRST + 2)], [("MODIFIED", FIRST + 4)], [])
 
 
+@pytest.mark.parametrize("deletion", [[ObjectEvent(uid="u1", is_gone=True)], []], ids=["told", "not told"])
+def test_object_that_takes_the_name_of_another_is_newer_than_its_deletion(
+    store: ObjectStore, deletion: list[ObjectEvent]
+) -> None:
+    watch = Watch(store)
+    store.receive(received("5"))
+    watch.changes()
+    for event in (*deletion, received("3", uid="u2")):
+        store.receive(event)
+
+    assert watch.changes() == [("DELETED", FIRST + 2), ("ADDED", FIRST + 3)]
+
+
 def test_deletion_is_a_change_with_a_revision_of_its_own(store: ObjectStore) -> None:
     watch = Watch(store)
     store.receive(received("1"))

@@ -184,8 +184,10 @@ def watch_changes(
     """Yield the lines for what differs from what a watch has sent, by UID, and note what it has sent then."""
     present = {stored.uid: stored for stored in store}
     for uid in [uid for uid in sent if uid not in present]:
-        last = sent.pop(uid).object
-        last["metadata"]["resourceVersion"] = str(store.revision)
+        gone = sent.pop(uid)
+        last, following = gone.object, store.find(gone.key)
+        version = store.revision if following is None else following.revision - 1  # older than what has its name now
+        last["metadata"]["resourceVersion"] = str(version)
         yield _line("DELETED", orjson.dumps(last))
     changed = [stored for stored in present.values() if stored.revision > since]
     for stored in sorted(changed, key=lambda each: each.revision):
