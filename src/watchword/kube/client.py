@@ -179,6 +179,12 @@ class Client:
         other._sender = self._sender.over(transport)  # noqa: SLF001 - a copy of ourselves
         return other
 
+    def without_retries(self) -> Client:
+        """Return the same client for a caller that retries by itself."""
+        other = copy(self)
+        other._sender = self._sender.without_retries()  # noqa: SLF001 - a copy of ourselves
+        return other
+
     def impersonating(self, user: str, *, groups: tuple[str, ...] = ()) -> Client:
         other = copy(self)
         other._headers = (*self._headers, *impersonation(user, "", groups, {}))  # noqa: SLF001 - a copy of ourselves

@@ -167,6 +167,12 @@ class RequestSender:
         other.transport = transport
         return other
 
+    def without_retries(self) -> RequestSender:
+        """Return a sender that shares everything else, for a caller that retries by itself."""
+        other = copy(self)
+        other._policy = NO_RETRY  # noqa: SLF001 - a copy of ourselves
+        return other
+
     async def send(self, request: Request) -> Response:
         """Send, retry while that may help, and return the last response; `Unreachable` when there was none."""
         now = asyncio.get_running_loop().time

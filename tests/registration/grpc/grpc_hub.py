@@ -54,6 +54,7 @@ from watchword.credentials.certificates.requests import CertificateSpec, certifi
 from watchword.kube.access_reviews import review_token
 from watchword.kube.client import Client
 from watchword.kube.tokens import request_token
+from watchword.kube.transport import Transport
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
@@ -189,12 +190,15 @@ class GrpcHub:
         (self.folder / "client-ca.crt").write_bytes(bundle)
         return TlsFiles(self.folder / "tls.crt", self.folder / "tls.key", self.folder / "client-ca.crt")
 
-    async def start(self, limits: GrpcLimits = QUICK) -> None:
-        """Run the server until the test ends."""
+    async def start(
+        self, limits: GrpcLimits = QUICK, *, through: Callable[[Transport], Transport] = lambda transport: transport
+    ) -> None:
+        """Run the server until the test ends; `through` is between it and the API server."""
         started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         options = GrpcServerOptions(serve=("127.0.0.1", 0), tls=self.write_files(), limits=limits, metrics=self.metrics)
         await grant_server_rights(self.client)
         client = self.fleet.plane.fresh_client(SERVER_USER, ("system:serviceaccounts",))
+        client = client.over(through(client.transport))
         self.task = asyncio.create_task(
             run_grpc_server(client, options, clock=self.fleet.plane.clock, stop=self.stop, started=started.set_result)
         )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from random import Random
 
 import pytest
 from grpclib.const import Status
+from tests.helpers.fault_injection import FaultPlan, FaultyTransport
+from tests.registration.grpc.grpc_hub import GrpcHub, refusal
 
 from watchword.api.http import Request, Response
 from watchword.api.names import agent_user
@@ -95,3 +98,20 @@ def test_resync_needs_the_right_of_the_subscription_that_receives_its_answer(dat
 
 def test_agent_tries_again_when_the_api_server_answers_what_cannot_be_read() -> None:
     assert grpc_error(MalformedResponse("not JSON")).status is Status.UNAVAILABLE
+
+
+@pytest.mark.real_time
+async def test_agent_alone_repeats_what_the_api_server_does_not_answer(hub: GrpcHub) -> None:
+    roads: list[FaultyTransport] = []
+
+    def through(transport: Transport) -> Transport:
+        roads.append(FaultyTransport(transport, FaultPlan(), Random(1)))
+        return roads[0]
+
+    await hub.start(through=through)
+    name = await hub.accepted()
+    roads[0].plan = FaultPlan(refuse=1.0)
+
+    code, _ = await refusal(hub.agent(name).resync(DataType.LEASE))
+
+    assert (code, roads[0].injected.total()) == ("UNAVAILABLE", 1)

@@ -310,11 +310,12 @@ async def run_grpc_server(
         return
     logging.getLogger("grpclib").setLevel(logging.CRITICAL)  # the service logs how calls end
     cache = Cache.of(client, options.follow)
-    writer = client.over(WriteThroughTransport(client.transport, cache.observe_write))
-    authorizer = Authorizer(client, cache)
+    relayed = client.without_retries()  # agents retry: both together would multiply while the API server is away
+    writer = relayed.over(WriteThroughTransport(client.transport, cache.observe_write))
+    authorizer = Authorizer(relayed, cache)
     objects = HubObjects(cache, EventStreams(), authorizer, clock)
     objects.follow()
-    authenticator = Authenticator(client, clock, options.tls.roots)
+    authenticator = Authenticator(relayed, clock, options.tls.roots)
     listener = make_listener(options, authenticator, Publisher(writer, objects, authorizer))
     try:
         async with AsyncExitStack() as stack:
