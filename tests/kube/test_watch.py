@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from watchword.api.http import Request, Response
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client
-from watchword.kube.errors import CredentialReplaced, KubeError
+from watchword.kube.errors import CredentialReplaced, KubeError, Unreachable
 from watchword.kube.watch import Bookmark, ObjectChange, Snapshot, WatchOptions, WatchUpdate, list_and_watch
 
 Step = Callable[[Request], Response]
@@ -347,3 +347,23 @@ async def test_a_server_that_ends_every_watch_at_once_is_not_hammered() -> None:
     await facts(script, 2)
 
     assert asyncio.get_running_loop().time() - start > 10
+
+
+async def test_a_watch_that_breaks_after_hours_without_an_event_is_resumed_at_once() -> None:
+    async def stream() -> AsyncIterator[bytes]:
+        await asyncio.sleep(3600)
+        broke_at.append(asyncio.get_running_loop().time())
+        raise Unreachable("the connection broke", maybe_processed=False)
+        yield b""  # makes it a generator
+
+    broke_at: list[float] = []
+    script = Script(
+        watching(bookmark(5, end=True)),
+        *[watching() for _ in range(20)],
+        lambda _: Response(200, stream=stream()),
+        watching(bookmark(6)),
+    )
+
+    await facts(script, 2, stall_after=7200.0)
+
+    assert asyncio.get_running_loop().time() - broke_at[0] < 1

@@ -146,7 +146,10 @@ class _ListWatcher:
                 # If it ended here, its reader would wait for ever, because a cancelled task is not reported.
                 problem = errors.Unreachable("the request was cancelled when its connection was closed")
                 problem.__cause__ = error
-            if problem is None and asyncio.get_running_loop().time() - started < SHORTEST_SESSION:
+            lasted = asyncio.get_running_loop().time() - started
+            if lasted > self.options.backoff.limit:
+                self.failures = 0  # without an event it was well, too
+            if problem is None and lasted < SHORTEST_SESSION:
                 problem = errors.Unreachable("the server ended the watch immediately")
             if problem is not None:
                 await self._back_off(problem)
