@@ -16,6 +16,7 @@ from tests.simulation.cluster import SECRET
 from tests.simulation.fleet import SimulatedFleet
 from tests.simulation.history import MOST_IN_AN_HOUR, MOST_REQUESTS_IN_AN_HOUR
 from tests.simulation.incidents import Incident
+from tests.simulation.pillars import grpc
 from tests.simulation.pillars.registration import validate_issued, validate_requester
 from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, HOUR, SimulationSettings
@@ -27,6 +28,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
+    CLUSTER_ROLE_BINDINGS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     KLUSTERLETS,
@@ -37,10 +39,12 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
+from watchword.credentials.driver import ENDPOINT_CONFIG
 from watchword.kube.backoff import Backoff
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
+from watchword.registration.hub.cluster_rbac import cluster_role
 from watchword.testing.builders import a_config_map, a_namespace
 from watchword.testing.virtual_time import EPOCH
 
@@ -291,3 +295,23 @@ def test_missing_role_is_noticed(images: PlaneImages) -> None:
     report = simulate(replace(LIFE, pillars=("aws-irsa",)), images, SimulationScript(sabotage=(LATE, delete_a_role)))
 
     assert any("is not as the hub wants it" in violation.what for violation in report.violations), str(report)
+
+
+async def break_the_way_over_grpc(fleet: SimulatedFleet) -> None:
+    member = fleet.members["edge-1"]
+    member.agent.kill()
+    await member.client().patch(SECRETS, SECRET, {"data": {ENDPOINT_CONFIG: None}})
+    await fleet.team.stop()
+    await fleet.hub.administrator().delete(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(cluster_role("edge-1")))
+
+
+def test_broken_promises_of_grpc_are_noticed(images: PlaneImages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc, "MOST_CONNECTIONS", 0)
+    life = replace(LIFE, clusters=1, days=3, pillars=("grpc",), shortest_life=3 * DAY, longest_life=3 * DAY)
+
+    report = simulate(life, images, SimulationScript(sabotage=(DAY, break_the_way_over_grpc)))
+
+    found = [violation.what for violation in report.violations]
+    assert "edge-1 has 1 connections with the gRPC server" in found
+    assert "edge-1: its certificate is good, and the gRPC server refuses it, for 12:00:00 in peace" in found
+    assert "edge-1: its config.yaml does not name where the gRPC server is, for 12:00:00 in peace" in found
