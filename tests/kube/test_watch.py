@@ -353,8 +353,8 @@ async def test_a_watch_that_breaks_after_hours_without_an_event_is_resumed_at_on
     async def stream() -> AsyncIterator[bytes]:
         await asyncio.sleep(3600)
         broke_at.append(asyncio.get_running_loop().time())
+        yield b""
         raise Unreachable("the connection broke", maybe_processed=False)
-        yield b""  # makes it a generator
 
     broke_at: list[float] = []
     script = Script(

@@ -25,7 +25,7 @@ from tests.simulation.violations import Violations
 
 from watchword.addons.token import hub as token_hub
 from watchword.api.meta import ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, Label
+from watchword.api.names import AGENT_NAMESPACE, Label, cluster_role
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
@@ -44,7 +44,6 @@ from watchword.kube.backoff import Backoff
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.registration.hub.cluster_rbac import cluster_role
 from watchword.testing.builders import a_config_map, a_namespace
 from watchword.testing.virtual_time import EPOCH
 
