@@ -17,6 +17,12 @@ LARGEST_SEED = 10**9
 FOUND_SEEDS = (7101, 91012, 31415933, *range(555001, 555011))
 """Small fleets under dense faults, each of which broke a promise once."""
 
+FOUND_LIVES = (
+    SimulationSettings(seed=103459982, clusters=1, days=20, incidents_per_day=DENSE / 4),
+    SimulationSettings(seed=463392102, clusters=2, days=12, incidents_per_day=DENSE / 4, pillars=("grpc", "ocm")),
+)
+"""Other small lives, each of which broke a promise once."""
+
 SMALL_FLEETS = (
     *((clusters, SPARSE) for clusters in (1, 2, 3, 5)),
     *((clusters, DENSE / 4) for clusters in (1, 2, 3)),
@@ -46,6 +52,7 @@ FIXED_LIVES = (
     *(SimulationSettings(seed=seed, clusters=3, days=30, incidents_per_day=DENSE) for seed in FOUND_SEEDS),
     *(SimulationSettings(seed=seed, clusters=20, days=30, incidents_per_day=SPARSE) for seed in range(1, 9)),
     *(SimulationSettings(seed=seed, clusters=1, days=20, incidents_per_day=DENSE / 2) for seed in range(11, 17)),
+    *FOUND_LIVES,
     *PILLAR_LIVES,
     *SMALL_LIVES,
 )
