@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
+import subprocess
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from threading import Thread
 
 import pytest
 import pytest_asyncio
@@ -54,12 +57,26 @@ async def login_dashboard(plane: Plane, hub: CredentialFleet, dashboards: AsyncE
     return await dashboards.enter_async_context(open_dashboard(plane, login=True))
 
 
-@pytest_asyncio.fixture
-async def browser() -> AsyncIterator[Browser]:
-    """A real Chromium; the test is skipped where none is installed."""
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real Chromium that the tests of this process share; they are skipped where none is installed."""
     if CHROMIUM is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")
+    own = ("--headless", "--remote-debugging-port=0", f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
+    with subprocess.Popen([CHROMIUM, *own, *FLAGS], stderr=subprocess.PIPE, text=True) as process:
+        messages = process.stderr or ()
+        address = next(line for line in messages if "DevTools listening on " in line).split()[-1]
+        reader = Thread(target=deque, args=(messages, 0))  # else Chromium would wait once the pipe is full
+        reader.start()
+        yield address
+        process.terminate()
+        reader.join()
+
+
+@pytest_asyncio.fixture
+async def browser(chromium: str) -> AsyncIterator[Browser]:
+    """A connection to Chromium; what a test opens there is closed with it."""
     async with async_playwright() as playwright:
-        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield started
-        await started.close()
+        connected = await playwright.chromium.connect_over_cdp(chromium)
+        yield connected
+        await connected.close()

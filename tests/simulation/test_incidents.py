@@ -35,6 +35,7 @@ def an_incident(
     return Incident(at, kind, "" if row.fleet_wide else target, lasts or min(row.longest, 3 * DAY), amount)
 
 
+@pytest.mark.slow  # together: `make simulate-ci` has each of them with every pillar that it reaches
 @pytest.mark.parametrize(
     ("kind", "pillar"), [pytest.param(kind, pillar.name, id=kind) for pillar in PILLARS for kind in pillar.incidents()]
 )

@@ -80,7 +80,6 @@ class AddonDefinition(Struct, frozen=True):
         return tuple(rows)
 
     def signer(self, name: str) -> Signer | None:
-        """Return the signer of that name, None when the add-on has none."""
         return next((signer for signer in self.signers if signer.name == name), None)
 
 

@@ -53,7 +53,6 @@ class TokenSpec(Struct, frozen=True):
     groups: tuple[str, ...] = (MANAGED_CLUSTER_GROUP,)
 
     def record(self, now: datetime) -> TokenRecord:
-        """Return the token as it would be made now."""
         return TokenRecord(
             self.token or BootstrapToken.generate(),
             expires=now + self.ttl if self.ttl else None,

@@ -39,7 +39,6 @@ class TerminalSize(Struct, frozen=True):
 
 
 def plain_text(line: StyledLine) -> str:
-    """Return a line without its styles."""
     return "".join(text for text, _ in line)
 
 
@@ -68,7 +67,6 @@ def supports_color(stream: TextIO, environment: Mapping[str, str]) -> bool:
 
 
 def can_redraw(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Whether a stream is a terminal that can be drawn over."""
     return stream.isatty() and environment.get("TERM", "dumb") != "dumb"
 
 

@@ -145,12 +145,10 @@ class AccountSecret(HiddenFields, frozen=True):
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the token expires, None when nothing says so."""
         return parse_rfc3339(self.annotations.get(Annotation.TOKEN_EXPIRY, ""))
 
     @property
     def issued_at(self) -> datetime | None:
-        """When the token was issued, None when nothing says so."""
         return parse_rfc3339(self.annotations.get(Annotation.TOKEN_ISSUED, ""))
 
     @property

@@ -73,6 +73,5 @@ def _without_defaults(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def text_literal(text: str) -> str:
-    """Return a text as CEL writes it."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

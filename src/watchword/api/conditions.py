@@ -53,7 +53,6 @@ def conditions_of(obj: Mapping[str, Any]) -> list[Object]:
 
 
 def find_condition(obj: Mapping[str, Any], type_: str) -> Condition | None:
-    """Return the condition of that type, or None when it is not set."""
     for row in conditions_of(obj):
         if row.get("type") == type_:
             return Condition(type_, row.get("status", "Unknown"), row.get("reason", ""), row.get("message", ""))
@@ -96,6 +95,5 @@ def merge_condition(
 
 
 def without_condition(rows: list[Object], type_: str) -> list[Object] | None:
-    """Return the list without that condition, or None when it is not there."""
     kept = [row for row in rows if row.get("type") != type_]
     return kept if len(kept) != len(rows) else None

@@ -19,7 +19,6 @@ WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([e
 
 
 def parse_quantity(text: str) -> Fraction | None:
-    """Read a quantity exactly; None when the text is none."""
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None or not (match[2] or match[3]):
         return None

@@ -102,7 +102,6 @@ class ClusterConnection(Struct, frozen=True):
             await client.close()
 
     def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Return what the work returns that gets a client of the cluster."""
         from watchword.runtime.event_loop import run
 
         async def main() -> T:

@@ -78,7 +78,6 @@ def print_table(
 
 
 def terminal_width() -> int | None:
-    """Return the width of the terminal, None when standard output is none."""
     if not sys.stdout.isatty():
         return None
     import shutil  # imports every compression, which agents do not need

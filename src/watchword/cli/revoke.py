@@ -35,7 +35,6 @@ from watchword.runtime.event_loop import run
 
 
 def describe_plan(revocation: Revocation) -> str:
-    """Return what a revocation would do, in lines."""
     lines = [f"{revocation.target} would be revoked:", *(f"  {action}" for action in revocation.actions)]
     lines += [f"  note: {revocation.consequence}"] if revocation.consequence else []
     return "\n".join(lines)

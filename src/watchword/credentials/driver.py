@@ -188,7 +188,6 @@ class CredentialKind(Struct, frozen=True, kw_only=True):
         return tuple(condition.type for condition in self.conditions)
 
     def find_condition(self, obj: Object) -> Condition | None:
-        """Return what is reported about the credential, None when nothing is."""
         found = (find_condition(obj, type_) for type_ in self.condition_types)
         return next((condition for condition in found if condition is not None), None)
 

@@ -26,8 +26,9 @@ from watchword.kube.errors import Forbidden, KubeError, MalformedResponse, NotFo
 from watchword.operator.cluster_manager import enabled_drivers
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.driver import RequestsCertificate
+from watchword.registration.hub.cluster_acceptance import AcceptanceGuard
 from watchword.registration.hub.cluster_lease import renewal_time
-from watchword.registration.hub.installation import UNGUARDED, AcceptanceGuard
+from watchword.registration.hub.installation import UNGUARDED
 from watchword.runtime.clock import Clock
 
 TOLERABLE_SKEW = timedelta(seconds=30)

@@ -198,7 +198,6 @@ class Client:
         return await self._object("GET", resource.path(key, subresource=subresource))
 
     async def find(self, resource: Resource, key: ObjectKey) -> Object | None:
-        """Read one object, or None when it is not there."""
         try:
             return await self.get(resource, key)
         except NotFound:

@@ -33,7 +33,6 @@ class PackedObjects:
         return (raw for _, raw in self.items())
 
     def get(self, key: ObjectKey) -> bytes | None:
-        """Return one object; None when there is none."""
         packed = self._namespaces.get(key.namespace, {}).get(key.name)
         return None if packed is None else self._compression.unpack(packed)
 
@@ -45,7 +44,6 @@ class PackedObjects:
             self._sample()
 
     def remove(self, key: ObjectKey) -> None:
-        """Remove an object, if there is one."""
         names = self._namespaces.get(key.namespace, {})
         if names.pop(key.name, None) is not None:
             self._count -= 1

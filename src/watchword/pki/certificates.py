@@ -131,7 +131,6 @@ def _facts(handle: x509.Certificate, der: bytes) -> Certificate:
 
 
 def extension_of(handle: x509.Certificate, kind: type[_Ext]) -> _Ext | None:
-    """Return the extension of that kind, None when absent."""
     try:
         return handle.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:

@@ -136,7 +136,6 @@ class KubeconfigConnector:
         return self.bootstrap is not None and self.bootstrap.is_file()
 
     def bootstrap_credential(self) -> BootstrapCredential | None:
-        """Return the credential of this moment; None when there is none that can be read."""
         try:
             choice = self._choice()
         except ConfigError:

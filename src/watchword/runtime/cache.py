@@ -70,7 +70,6 @@ class Cache:
             task.cancel()
 
     def informers(self, resource: Resource | None = None) -> list[Informer]:
-        """Return the informers of a kind, or all of them."""
         kinds = self._informers.values() if resource is None else [self._informers.get(resource, {})]
         return [informer for scopes in kinds for informer in scopes.values()]
 
@@ -113,7 +112,6 @@ class Cache:
         return all(informer.synced for informer in self.informers())
 
     def get(self, resource: Resource, key: ObjectKey) -> Object | None:
-        """Return the object, or None when the cache has not seen it."""
         is_covered = False
         for informer in self._informers.get(resource, {}).values():
             found = informer.store.get(key)

@@ -156,7 +156,6 @@ class Gauge(MetricFamily[GaugeSeries]):
     kind = "gauge"
 
     def set(self, value: float) -> None:
-        """Set a gauge without labels."""
         self.labels().set(value)
 
     def set_function(self, read: Callable[[], float]) -> None:

@@ -128,7 +128,6 @@ def choose_row_patch(obj: Mapping[str, Any], change: StatusChange, status: Objec
 
 
 def choose_status_patch(obj: Mapping[str, Any], change: StatusChange, *, now: datetime) -> Object | None:
-    """Return the part of the status that has to change, or None when nothing has."""
     patch: Object = {}
     rows = choose_conditions(obj, change, now=now)
     if rows is not None:

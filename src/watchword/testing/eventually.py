@@ -25,7 +25,6 @@ def exists(obj: Object | None) -> bool:
 
 
 def is_gone(obj: Object | None) -> bool:
-    """Whether the object does not exist."""
     return obj is None
 
 

@@ -64,7 +64,6 @@ class ChildProcess:
         self.kill()
 
     def kill(self) -> None:
-        """Kill the process and its children, as `kill -9` does."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._child.wait(5)

@@ -82,7 +82,6 @@ class AppliedWorkStore(Struct, frozen=True):
         return ObjectKey.cluster(applied_work_name(self.hub, work))
 
     def find(self, work: str) -> Object | None:
-        """Return the record of a work, None when there is none."""
         return self.reader.get(APPLIED_MANIFEST_WORKS, self.key(work))
 
     async def ensure(self, work: str) -> Object:

@@ -159,7 +159,6 @@ def owner_references_of(obj: Mapping[str, Any]) -> list[Object]:
 
 
 def is_owned_by(obj: Mapping[str, Any], uid: str) -> bool:
-    """Whether one of the owners has that UID."""
     return any(row.get("uid") == uid for row in owner_references_of(obj))
 
 

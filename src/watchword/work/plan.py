@@ -75,7 +75,6 @@ def is_orphaned(spec: Mapping[str, Any], target: ObjectRef) -> bool:
 
 
 def is_exact_match(identifier: Any, target: ObjectRef) -> bool:
-    """Whether an identifier is exactly that of an object."""
     return isinstance(identifier, Mapping) and _coordinates(identifier) == target.identity
 
 

@@ -105,6 +105,7 @@ def client_with(fleet: IamFleet, environment: dict[str, str], entry: Object) -> 
     return plane.adopt(make_client(Endpoint(plane.server, plane.ca_pem), ExecCredential(plugin)))
 
 
+@pytest.mark.slow
 async def test_cluster_joins_works_is_denied_and_returns_by_iam_alone(fleet: IamFleet) -> None:
     client, edge = fleet.members.client, await fleet.prepare_edge()
     fleet.start_agent(edge)

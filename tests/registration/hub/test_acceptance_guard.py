@@ -11,12 +11,8 @@ import pytest
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
 from watchword.kube.client import Client
-from watchword.registration.hub.installation import (
-    UNENFORCED_TTL,
-    AcceptanceGuard,
-    is_installed,
-    policy_manifests,
-)
+from watchword.registration.hub.cluster_acceptance import UNENFORCED_TTL, AcceptanceGuard
+from watchword.registration.hub.installation import is_installed, policy_manifests
 from watchword.testing.virtual_time import VirtualClock
 
 FORBIDDEN = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}

@@ -182,7 +182,6 @@ def remaining_patience(account: Object, *, now: datetime) -> timedelta:
 
 
 def deletion_of(account: Object) -> datetime | None:
-    """Return when an account was deleted, None when it was not."""
     return parse_rfc3339(str(account["metadata"].get("deletionTimestamp") or ""))
 
 

@@ -224,7 +224,6 @@ def register_informers(cache: Cache) -> None:
 
 
 def controllers(parts: AddonParts, metrics: HubAccountMetrics) -> Iterable[ControllerSpec]:
-    """Return the controllers of the hub side."""
     reader = parts.cache
     for kind in ACCOUNT_KINDS:
         guard = AccountGuardReconciler(reader, parts.client, parts.status, parts.clock, kind, metrics)

@@ -39,7 +39,6 @@ EXPIRATION, ACCOUNT_UID, REFRESH_AT = "expiration", "service-account-uid", "refr
 
 
 def read_token(held: SecretData) -> BoundToken | None:
-    """Return what the token in a Secret says of itself, None when there is none that can be read."""
     return read_bound_token(held.get(TOKEN, b"").decode(errors="replace"))
 
 

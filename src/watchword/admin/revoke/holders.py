@@ -54,7 +54,6 @@ class HeldEntry(Struct, frozen=True):
 
     @property
     def certificate(self) -> Certificate | None:
-        """The client certificate, None when there is none that can be read."""
         if self.credential is None or self.credential.certificate is None:
             return None
         try:

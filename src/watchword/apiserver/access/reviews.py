@@ -288,7 +288,6 @@ class SelfSubjectReviewHandler(Struct, frozen=True):
 
 
 def review_handlers(tokens: TokenChain, authorizer: RbacAuthorizer, now: Now) -> Mapping[Resource, Handler]:
-    """Return the handler for `create` of each review."""
     return {
         resources.TOKEN_REVIEWS: TokenReviewHandler(tokens, now),
         resources.SELF_SUBJECT_REVIEWS: SelfSubjectReviewHandler(now),

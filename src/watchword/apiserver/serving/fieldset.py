@@ -27,7 +27,6 @@ def is_member(node: FieldSet) -> bool:
 
 
 def make_node(children: FieldSet, *, member: bool) -> FieldSet | None:
-    """Return a node, None when it would be empty."""
     if not children:
         return {} if member else None
     return {".": {}, **children} if member else children

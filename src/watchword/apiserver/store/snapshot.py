@@ -179,7 +179,6 @@ def decide_epoch(now: RestoreMarker, last: RestoreMarker | None, *, was_open: bo
 
 
 def read_marker(path: Path) -> RestoreMarker | None:
-    """Return the last mark, None when there is none that can be read."""
     try:
         return RestoreMarker(**orjson.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):

@@ -279,7 +279,6 @@ class AwsIrsaHubDriver(Struct, frozen=True):
         return self.context.auto_approval and options.is_allowed_arn(claimed, self.context.settings)
 
     def controllers(self) -> Iterable[ControllerSpec]:
-        """Return the controller of the identities, and the one that tells about them."""
         yield ControllerSpec(
             "aws-identity",
             MANAGED_CLUSTERS,

@@ -96,7 +96,6 @@ class RoleWriter(Struct):
             )
 
     async def read(self, name: str) -> StoredRole | None:
-        """Return a role as IAM has it; None when there is none."""
         found = await find(self.api, "iam", "get_role", RoleName=name)
         if found is None:
             return None

@@ -224,7 +224,6 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
 
 def encode_event(event: CloudEvent) -> bytes:
-    """Write an event."""
     return bytes(_event_message(event).SerializeToString())
 
 

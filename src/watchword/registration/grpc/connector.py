@@ -44,7 +44,6 @@ class GrpcConnector(Struct):
         return path is not None and path.is_file()
 
     def bootstrap_credential(self) -> BootstrapCredential | None:
-        """Return the credential of this moment; None when there is none that can be read."""
         kubeconfig = self.api_server.bootstrap_credential()
         try:
             content = self._read()

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api import resources
+from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.cluster import Cluster, validate_cluster_name
 from watchword.api.conditions import Condition, find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, labels_of, uid_of
@@ -26,13 +27,13 @@ from watchword.api.names import (
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.credentials.errors import DriverError, NotGranted
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
+from watchword.kube.errors import Forbidden, Invalid, NotFound
 from watchword.registration.catalog import HubDrivers
 from watchword.registration.hub import cluster_rbac
 from watchword.registration.hub.cluster_lease import lease_manifest
 from watchword.registration.hub.cluster_rbac import RetiredClusterNames
 from watchword.registration.hub.cluster_sets import DEFAULT_SET
-from watchword.registration.hub.installation import UNGUARDED, AcceptanceGuard
+from watchword.registration.hub.installation import UNGUARDED, is_installed, policy_manifests
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict
@@ -41,11 +42,62 @@ from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusWriter
 
 POLICY_RECHECK = timedelta(seconds=5)
+PROBE_USER = "watchword:acceptance-probe"
+PROBE_CLUSTER = "watchword-acceptance-probe"
+ENFORCED_TTL = timedelta(minutes=10)
+UNENFORCED_TTL = timedelta(seconds=4)
 CONTENT: tuple[Resource, ...] = (resources.MANAGED_CLUSTER_ADDONS, resources.MANIFEST_WORKS)
 """What is removed from a cluster's namespace, in this order: add-ons first, for they withdraw their own work."""
 
 REMOVAL_PATIENCE = timedelta(minutes=5)  # for an agent that still has its rights
 HINDERED_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the cluster, which triggers the reconciler
+
+
+class AcceptanceGuard(Struct):
+    """Knows whether the server refuses acceptance by those not entitled, by trying it without storing anything."""
+
+    client: Client
+    clock: Clock
+    _enforced_until: datetime | None = None
+    _unenforced_until: datetime | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def is_enforced(self) -> bool:
+        """Whether those not entitled are refused; a yes is trusted for some minutes, a no for some seconds."""
+        async with self._lock:  # many clusters at once share one request
+            now = self.clock.now()
+            if self._enforced_until is not None and now < self._enforced_until:
+                return True
+            if self._unenforced_until is not None and now < self._unenforced_until:
+                return False
+            if not await self._refuses():
+                self._unenforced_until = now + UNENFORCED_TTL
+                return False
+            self._enforced_until = now + ENFORCED_TTL
+            return True
+
+    async def _refuses(self) -> bool:
+        """Dry-run as a joining cluster: registering must pass, accepting and annotating must not."""
+        joining = self.client.impersonating(PROBE_USER, groups=(MANAGED_CLUSTER_GROUP,))
+        if not await _is_admitted(joining):  # refused either way, so the response would prove nothing
+            return await self._is_installed()
+        return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")
+
+    async def _is_installed(self) -> bool:
+        found = [await self.client.find(kind, ObjectKey.of(wanted)) for kind, wanted in policy_manifests()]
+        return is_installed([each for each in found if each is not None])
+
+
+async def _is_admitted(client: Client, *, accepted: bool = False, note: str = "") -> bool:
+    metadata = {"annotations": {Annotation.FIRST_KEY: note}} if note else {}
+    manifest = resources.MANAGED_CLUSTERS.manifest(
+        ObjectKey.cluster(PROBE_CLUSTER), metadata=metadata, spec={"hubAcceptsClient": accepted}
+    )
+    try:
+        await client.create(resources.MANAGED_CLUSTERS, manifest, dry_run=True)
+    except (Forbidden, Invalid):
+        return False
+    return True
 
 
 class AcceptanceDecision(Enum):

@@ -253,7 +253,6 @@ def retired_name(lease: Object) -> str:
 
 
 def lease_end(lease: Object) -> datetime | None:
-    """Return when a lease ends; None when it has no duration."""
     spec = mapping_at(lease, "spec")
     since = parse_rfc3339(str(spec.get("acquireTime") or ""))
     return None if since is None else since + (parse_seconds(spec.get("leaseDurationSeconds")) or timedelta(0))

@@ -18,7 +18,6 @@ from watchword.registration.hub import cluster_acceptance, cluster_removal, clus
 from watchword.registration.hub.cluster_lease import ClusterLeaseReconciler, ClusterTaintReconciler
 from watchword.registration.hub.cluster_rbac import RetiredClusterNames, cluster_from_label, clusters_with_retired_name
 from watchword.registration.hub.credential_reports import RequestEvents
-from watchword.registration.hub.installation import AcceptanceGuard
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer, delete_object
@@ -157,7 +156,7 @@ def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
         ensurer,
         status,
         parts.events,
-        AcceptanceGuard(client, parts.clock),
+        cluster_acceptance.AcceptanceGuard(client, parts.clock),
         parts.drivers,
         parts.retired_cluster_names,
     )

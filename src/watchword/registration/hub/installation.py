@@ -1,10 +1,6 @@
 """Applies what the hub's controllers need."""
 
-import asyncio
 from collections.abc import Iterable
-from datetime import datetime, timedelta
-
-from msgspec import Struct, field
 
 from watchword.api import names, resources
 from watchword.api.admission_policy import PolicyName, bound_policy, is_as_written, text_literal
@@ -13,17 +9,11 @@ from watchword.api.crds import HUB_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.credentials.certificates.requests import GRPC_SERVER_USER
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden, Invalid, KubeError
+from watchword.kube.errors import KubeError
 from watchword.kube.request_sender import decode
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, rule
 from watchword.registration.hub.cluster_sets import BUILT_IN_SETS, DEFAULT_SET
-from watchword.runtime.clock import Clock
 from watchword.runtime.manifests import apply_manifests
-
-PROBE_USER = "watchword:acceptance-probe"
-PROBE_CLUSTER = "watchword-acceptance-probe"
-ENFORCED_TTL = timedelta(minutes=10)
-UNENFORCED_TTL = timedelta(seconds=4)
 
 _ENTITLED = (
     f"authorizer.group('{names.REGISTER_GROUP}').resource('managedclusters').subresource('accept')"
@@ -151,41 +141,6 @@ UNGUARDED = (
 """What to do when the server does not refuse."""
 
 
-class AcceptanceGuard(Struct):
-    """Knows whether the server refuses acceptance by those not entitled, by trying it without storing anything."""
-
-    client: Client
-    clock: Clock
-    _enforced_until: datetime | None = None
-    _unenforced_until: datetime | None = None
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    async def is_enforced(self) -> bool:
-        """Whether those not entitled are refused; a yes is trusted for some minutes, a no for some seconds."""
-        async with self._lock:  # many clusters at once share one request
-            now = self.clock.now()
-            if self._enforced_until is not None and now < self._enforced_until:
-                return True
-            if self._unenforced_until is not None and now < self._unenforced_until:
-                return False
-            if not await self._refuses():
-                self._unenforced_until = now + UNENFORCED_TTL
-                return False
-            self._enforced_until = now + ENFORCED_TTL
-            return True
-
-    async def _refuses(self) -> bool:
-        """Dry-run as a joining cluster: registering must pass, accepting and annotating must not."""
-        joining = self.client.impersonating(PROBE_USER, groups=(MANAGED_CLUSTER_GROUP,))
-        if not await _is_admitted(joining):  # refused either way, so the response would prove nothing
-            return await self._is_installed()
-        return not await _is_admitted(joining, accepted=True) and not await _is_admitted(joining, note="probe")
-
-    async def _is_installed(self) -> bool:
-        found = [await self.client.find(kind, ObjectKey.of(wanted)) for kind, wanted in policy_manifests()]
-        return is_installed([each for each in found if each is not None])
-
-
 def is_installed(present: Iterable[Object]) -> bool:
     """Whether the policy about ManagedClusters and its binding are stored as they should be."""
     found = {str(each.get("kind")): each for each in present}
@@ -193,18 +148,6 @@ def is_installed(present: Iterable[Object]) -> bool:
         (stored := found.get(resource.kind)) is not None and is_as_written(stored, wanted)
         for resource, wanted in policy_manifests()
     )
-
-
-async def _is_admitted(client: Client, *, accepted: bool = False, note: str = "") -> bool:
-    metadata = {"annotations": {names.Annotation.FIRST_KEY: note}} if note else {}
-    manifest = resources.MANAGED_CLUSTERS.manifest(
-        ObjectKey.cluster(PROBE_CLUSTER), metadata=metadata, spec={"hubAcceptsClient": accepted}
-    )
-    try:
-        await client.create(resources.MANAGED_CLUSTERS, manifest, dry_run=True)
-    except (Forbidden, Invalid):
-        return False
-    return True
 
 
 FIELD_MANAGER = "watchword-hub"

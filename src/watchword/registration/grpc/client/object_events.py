@@ -79,7 +79,6 @@ class ObjectCodec(Struct, frozen=True):
         )
 
     def read_object(self, event: CloudEvent) -> Object | None:
-        """Return the object in an event, None when there is none."""
         if not event.data:
             return None
         found = event.json()

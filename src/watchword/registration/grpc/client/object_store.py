@@ -55,7 +55,6 @@ class ObjectStore:
         return iter(list(self._objects.values()))
 
     def find(self, key: ObjectKey) -> StoredObject | None:
-        """Return an object, None when it is not there."""
         return self._objects.get(key)
 
     @property
