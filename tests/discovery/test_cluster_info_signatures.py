@@ -8,12 +8,7 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
-from watchword.discovery.controllers import (
-    SignatureDecision,
-    TokenSignatures,
-    build_signature_patch,
-    decide_signatures,
-)
+from watchword.discovery.controllers import SignatureDecision, build_signature_patch, decide_signatures
 from watchword.discovery.token_secret import TokenRecord, TokenUsage, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.authority import Authority
@@ -155,18 +150,3 @@ def test_a_secret_in_another_encoding_is_not_signed_for() -> None:
     secret = a_token(ONE)
     secret["data"]["usage-bootstrap-signing"] = base64.b64encode(b"TRUE").decode()
     assert judge(a_map(), secret).data == {}
-
-
-def test_remembered_signatures_follow_the_text_and_the_version_of_the_secret() -> None:
-    remembered, other = TokenSignatures(), write_cluster_info(ClusterInfo(("https://other:6443",), (CA,)))
-    renewed = BootstrapToken.parse("aaaaa1.b8w3e5r1t0y6u4i2")
-
-    def signature(token: BootstrapToken, version: str, text: str) -> str | None:
-        secret = a_token(token)
-        secret["metadata"].update(uid="t", resourceVersion=version)
-        return decide_signatures(a_map(text), [secret], own_pins=OWN, now=NOW, signatures=remembered).data[K1]
-
-    assert signature(ONE, "1", TEXT) == signed(ONE)
-    assert signature(renewed, "2", TEXT) == signed(renewed)
-    assert signature(renewed, "2", other) == signed(renewed, other)
-    assert len(remembered.known) == 1

@@ -39,8 +39,6 @@ def redact_text(text: str) -> str:
 
 def redact(value: Any, *, depth: int = _DEPTH) -> Any:
     """Return the value as plain data without secrets; unknown types become redacted text."""
-    if isinstance(value, str):  # first: most are; a line of the log costs 41 µs instead of 50
-        return redact_text(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping | list | tuple | set | frozenset):
