@@ -42,7 +42,7 @@ from watchword.processes.hub import addon_controllers as hub_addon_controllers
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_loop import run
 from watchword.runtime.logs import configure_logging
-from watchword.runtime.metrics import Metrics
+from watchword.runtime.metrics import Metrics, ReconcileResult
 
 REVISION = 1_000_000
 END = {"metadata": {"resourceVersion": str(REVISION), "annotations": {"k8s.io/initial-events-end": "true"}}}
@@ -171,20 +171,31 @@ async def measure(recorded: dict[str, list[dict[str, Any]]], clusters: int) -> l
     hub = asyncio.create_task(work)
     await _idle(metrics)
     spent, memory = time.process_time() - started - server.spent, _memory()
+    reconciles, refused = _reconciles(metrics)
     renewal = await _renewal_cost(server, metrics)
     hub.cancel()
     await asyncio.gather(hub, return_exceptions=True)
     renewed = clusters / 52.5  # in a second: our agent renews every 45 to 60 seconds
     return [
         Figure(f"start with {clusters} clusters, processor time", spent, "s", goal=10.0 * max(1.0, clusters / 3000)),
+        Figure("the same for a cluster", spent / clusters * 1000, "ms", goal=3.0),
         Figure("memory before", before, "MiB"),
         Figure("memory with the fleet", memory, "MiB", goal=150.0 * max(1.0, clusters / 3000)),
+        Figure("reconciles of that start for a cluster", reconciles / clusters, ""),
+        Figure("of them ended by a refused write", refused / clusters, ""),
         Figure("requests other than watches", server.requests, ""),
         Figure("renewal of a lease, processor time", renewal * 1e6, "µs"),
         Figure(
             "all renewals of the fleet", renewal * renewed * 100, "% of a core", goal=2.0 * max(1.0, clusters / 3000)
         ),
     ]
+
+
+def _reconciles(metrics: Metrics) -> tuple[float, float]:
+    """Return how many reconciles there were so far, and how many of them a refused write ended."""
+    family = next(family for family in metrics.registry.families if family.name == "watchword_reconcile")
+    ended = [(labels["result"], value) for _, labels, value in family.samples()]
+    return sum(value for _, value in ended), sum(value for result, value in ended if result == ReconcileResult.CONFLICT)
 
 
 async def _renewal_cost(server: ReplayServer, metrics: Metrics) -> float:

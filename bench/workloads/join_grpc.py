@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import orjson
+
 from bench.rig.meter import Mark
 from bench.rig.result import SUBJECT, Result
 from bench.rig.run import Cluster, Run, bounded
@@ -87,6 +89,7 @@ async def prepare(one: Run) -> tuple[GrpcHub, str]:
     folder = hub.audit.path.parent / "grpc"
     folder.mkdir()
     _write_tls(folder, authority, now)
+    _write_server_config(folder, port)
     keys = {"tls.crt": authority.certificate.pem, "tls.key": authority.key.pem.reveal()}
     secret = SECRETS.manifest(SIGNER_SECRET, type="kubernetes.io/tls", data=encode_data(keys))
     await hub.client.create(SECRETS, secret)
@@ -108,6 +111,15 @@ def _write_tls(folder: Path, authority: Authority, now: datetime) -> None:
     (folder / "tls.key").write_bytes(key.pem.reveal())
     (folder / "tls.crt").write_bytes(certificate.pem)
     (folder / "ca.crt").write_bytes(authority.certificate.pem)
+    (folder / "ca.key").touch(0o600)
+    (folder / "ca.key").write_bytes(authority.key.pem.reveal())
+
+
+def _write_server_config(folder: Path, port: int) -> None:
+    """Write the file that Open Cluster Management's server reads instead of flags; it listens on every address."""
+    files = {"tls_cert_file": "tls.crt", "tls_key_file": "tls.key", "client_ca_file": "ca.crt"}
+    config = {"server_bind_port": str(port), **{name: str(folder / file) for name, file in files.items()}}
+    (folder / "server.yaml").write_bytes(orjson.dumps(config))
 
 
 async def _write_bootstrap(hub: Cluster, endpoint: GrpcEndpoint, folder: Path) -> str:
@@ -121,7 +133,8 @@ async def _write_bootstrap(hub: Cluster, endpoint: GrpcEndpoint, folder: Path) -
     context = ContextEntry("hub", "bootstrap")
     config = Kubeconfig({"hub": entry}, {"bootstrap": UserEntry(token=granted.token)}, {"b": context}, "b")
     (folder / "kubeconfig").write_bytes(dump_kubeconfig(config))
-    (folder / "config.yaml").write_bytes(bootstrap_config(endpoint, granted.token))
+    for name in ("config.yaml", "kubeconfig.grpc"):  # beside the kubeconfig for us, behind its name for subject files
+        (folder / name).write_bytes(bootstrap_config(endpoint, granted.token))
     return str(folder / "kubeconfig")
 
 

@@ -34,7 +34,7 @@ def places(peers: Path) -> dict[str, str]:
     [
         pytest.param("hub-accept", ["ocm", "watchword"], [], id="the peer's program is at hand"),
         pytest.param("addon-token-infra", ["watchword"], ["ocm"], id="the peer's program is missing"),
-        pytest.param("join-grpc", ["watchword"], [], id="the peer has no such workload"),
+        pytest.param("account-fan-out", ["watchword"], [], id="the peer has no such workload"),
     ],
 )
 def test_report_runs_the_subjects_whose_programs_are_at_hand(

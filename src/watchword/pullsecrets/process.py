@@ -17,6 +17,7 @@ from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
 from watchword.api.pull_secrets import (
     ANNOTATION_ACCOUNT_NAME,
+    ANNOTATION_TOKEN_SECRET,
     CONFIGURATION,
     PULL_SECRETS_NAMESPACE,
     REGISTRY_SERVICES,
@@ -40,7 +41,7 @@ from watchword.kube.tokens import request_token
 from watchword.kube.watch import WatchOptions
 from watchword.pki import keys as pem
 from watchword.pullsecrets.image_pull_secrets import ImagePullSecretReconciler
-from watchword.pullsecrets.legacy_secrets import LegacyPullSecretReconciler, LegacyTokenReconciler
+from watchword.pullsecrets.legacy_secrets import LegacyPullSecretReconciler, LegacyTokenReconciler, is_legacy_token
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, accounts_of, project_pull_secret
 from watchword.pullsecrets.service_accounts import ACCOUNT_INDEX, ServiceAccountReconciler, secrets_of
 from watchword.pullsecrets.settings import PullSecretMetrics, SettingsReader, validate_configuration
@@ -199,12 +200,21 @@ def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...
             ),
             trigger_source=parts.signers,
         ),
-        ControllerSpec("legacytokens", SECRETS, LegacyTokenReconciler(cache, client, settings), triggers=every_secret),
+        ControllerSpec(
+            "legacytokens",
+            SECRETS,
+            LegacyTokenReconciler(cache, client, settings),
+            triggers=every_secret,
+            concerns=is_legacy_token,
+            acts_on_deletion=False,
+        ),
         ControllerSpec(
             "legacypullsecrets",
             SECRETS,
             LegacyPullSecretReconciler(cache, client, settings, parts.events),
             triggers=(Trigger(SECRETS, lambda obj: legacy_secrets_for_token(cache, obj)), *every_secret),
+            concerns=lambda obj: ANNOTATION_TOKEN_SECRET in annotations_of(obj),
+            acts_on_deletion=False,
         ),
     )
 

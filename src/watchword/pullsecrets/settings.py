@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import CONFIGURATION, REGISTRY_SERVICES
@@ -121,11 +121,20 @@ class SettingsReader(Struct):
     config_map: ObjectKey = CONFIGURATION
     services: tuple[ObjectKey, ...] = REGISTRY_SERVICES
     _valid: Configuration | None = None  # the last one without an error
+    _read: list[Object] = field(default_factory=list)  # what the settings below were decided from
+    _settings: Settings | None = None
 
     def current(self) -> Settings | None:
         """Return the settings; None when the ConfigMap never was readable, so nothing may be changed."""
-        found = self.reader.get(CONFIG_MAPS, self.config_map)
-        data = {} if found is None else found.get("data") or {}
+        found = self.reader.get(CONFIG_MAPS, self.config_map) or {}
+        services = [service for key in self.services if (service := self.reader.get(SERVICES, key)) is not None]
+        # Each reconcile asks: to decide anew only after a change saves a tenth of the processor time.
+        if self._settings is None or self._read != [found, *services]:
+            self._read, self._settings = [found, *services], self._decide(found, services)
+        return self._settings
+
+    def _decide(self, config_map: Object, services: Sequence[Object]) -> Settings | None:
+        data = config_map.get("data") or {}
         if not validate_configuration(data):
             self._valid = Configuration(
                 enabled=data.get("enabled", "true") == "true",
@@ -136,7 +145,6 @@ class SettingsReader(Struct):
             )
         if self._valid is None:
             return None
-        services = [service for key in self.services if (service := self.reader.get(SERVICES, key)) is not None]
         return self._valid.settings(services)
 
 
