@@ -125,6 +125,8 @@ class Administrator:
         fleet = self.fleet
         standing, certificate = fleet.standing[name], fleet.members[name].certificate()
         calm = standing.is_calm(since=fleet.elapsed - HELP_AFTER) and fleet.members[name].eks_pair is None
+        if certificate is not None and fleet.grpc is not None and fleet.grpc.is_lost(certificate):
+            return calm
         return calm and (certificate is None or certificate.not_after <= fleet.now)
 
 

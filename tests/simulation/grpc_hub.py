@@ -31,7 +31,7 @@ from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.transport import Transport
-from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
+from watchword.pki.certificates import Certificate, parse_certificate, split_bundle, verify_chain
 from watchword.pki.errors import PkiError
 from watchword.registration.driver import HubDriver
 from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
@@ -115,6 +115,7 @@ class SimulatedGrpc:
     network: MemoryNetwork = field(init=False)
     stored: StoreReader = field(init=False)
     given_authorities: bytes = b""  # in the bootstrap Secrets of clusters
+    lost: list[Certificate] = field(default_factory=list)  # authorities that a restored backup does not hold
 
     def __post_init__(self) -> None:
         self.network = MemoryNetwork(Random(self.random.random()), lambda: (self.host, PORT))
@@ -137,6 +138,13 @@ class SimulatedGrpc:
         except PkiError:
             return b""
         return found
+
+    def is_lost(self, certificate: Certificate) -> bool:
+        """Whether an authority signed it that a restored backup does not hold: a person has to let the cluster in."""
+        try:
+            return bool(verify_chain(certificate, self.lost, now=certificate.not_after))
+        except PkiError:
+            return False
 
     @property
     def endpoint(self) -> GrpcEndpoint:

@@ -45,7 +45,7 @@ def cluster_credential(member: SimulatedCluster) -> HeldCredential | None:
         owner = member.name if entry is not None and entry.subject == pair.hub_role else ""
         return None if entry is None else HeldCredential("cluster", member.name, owner, EPOCH, NEVER)
     certificate = _certificate(member.held())
-    if certificate is None:
+    if certificate is None or (member.grpc is not None and member.grpc.is_lost(certificate)):
         return None
     owner = _owner(certificate.organisations)
     return HeldCredential("cluster", member.name, owner, certificate.not_before, certificate.not_after)

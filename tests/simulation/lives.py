@@ -20,6 +20,9 @@ FOUND_SEEDS = (7101, 91012, 31415933, *range(555001, 555011))
 FOUND_LIVES = (
     SimulationSettings(seed=103459982, clusters=1, days=20, incidents_per_day=DENSE / 4),
     SimulationSettings(seed=463392102, clusters=2, days=12, incidents_per_day=DENSE / 4, pillars=("grpc", "ocm")),
+    SimulationSettings(
+        seed=459391665, clusters=1, days=12, incidents_per_day=DENSE / 4, drift=DRIFT, pillars=("grpc", "ocm")
+    ),
 )
 """Other small lives, each of which broke a promise once."""
 

@@ -25,7 +25,15 @@ from watchword.kube.transport import InProcessTransport, Transport
 from watchword.kube.watch import WatchUpdate
 from watchword.pki.authority import Authority
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor
-from watchword.registration.agent.hub_session import ActiveCredential, HubConnection, HubSession, is_new_refusal
+from watchword.registration.agent.hub_session import (
+    REFUSAL_PATIENCE,
+    REFUSAL_RETRY,
+    REFUSAL_TRIAL,
+    ActiveCredential,
+    HubConnection,
+    HubSession,
+    is_new_refusal,
+)
 from watchword.registration.driver import BootstrapCredential
 from watchword.runtime.cache import Cache
 from watchword.runtime.event_loop import running
@@ -263,6 +271,31 @@ async def test_the_endpoint_is_checked_seldom_and_at_most_once_a_minute_while_th
     assert idle <= 50
     assert 8 <= len(requests) - idle <= 11
     assert len(session.connector.used) == 1
+
+
+async def refuse(_: Request) -> Response:
+    return Response(401)
+
+
+@dataclass
+class RefusedConnector(RecordingConnector):
+    """Its hub refuses the cluster's own credential."""
+
+    def own(self, data: SecretData) -> Transport:
+        super().own(data)
+        return InProcessTransport(refuse)
+
+
+async def test_refused_credential_is_not_good_again_before_the_hub_has_answered() -> None:
+    session = Session(RefusedConnector(A))
+    await session.session.resume(replace(session.valid, credential_id="X509SHA256=1"), a_secret(A))
+
+    async with running(session.session.run(), "session"):
+        await session.session.connection.send(Request("GET", "/version"))
+        await asyncio.sleep((REFUSAL_PATIENCE + REFUSAL_RETRY + 2 * REFUSAL_TRIAL).total_seconds())
+
+    assert session.session.refused_id == "X509SHA256=1"
+    assert session.session.active_credential is ActiveCredential.BOOTSTRAP
 
 
 REFUSAL = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(minutes=2), failed=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -20,6 +20,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
+from watchword.pki.certificates import Certificate, split_bundle
 
 REQUEST_FAULTS = FaultPlan(refuse=0.1, lose=0.1, cut=0.05, fail=0.3, stall=0.05, delay=0.1)
 WATCH_FAULTS = FaultPlan(delay=0.05, watch=WatchFaults(drop=0.2, cut=0.1, delay=0.2, duplicate=0.2, expire=0.1))
@@ -180,7 +181,10 @@ class Infrastructure(Pillar):
         earlier = self.fleet.hub.store.copy()
         yield
         created = [cluster["metadata"]["name"] for cluster in self.fleet.stored.list(MANAGED_CLUSTERS)]
+        known = self._grpc_authorities()
         await self.fleet.hub.restore(earlier)
+        if self.fleet.grpc is not None:
+            self.fleet.grpc.lost += [each for each in known if each not in self._grpc_authorities()]
         for name, standing in self.fleet.standing.items():
             if standing.intent is Intent.REMOVED:
                 await self.admin.delete_cluster(name)
@@ -188,6 +192,10 @@ class Infrastructure(Pillar):
                 await self.admin.create_again(name, deleted_uid="")
             else:
                 await self.admin.accept(name, accepted=standing.intent is Intent.MEMBER)
+
+    def _grpc_authorities(self) -> Sequence[Certificate]:
+        published = b"" if self.fleet.grpc is None else self.fleet.grpc.published_authorities
+        return split_bundle(published) if published else ()
 
     @incident(1, HOUR, fleet_wide=True)
     async def hub_moved(self, _: Incident) -> AsyncIterator[None]:

@@ -98,10 +98,13 @@ class HubConnection:
         self._streams: dict[asyncio.Timeout, None] = {}  # in the order in which they were opened
         self.unreachable = asyncio.Event()  # set when the hub could not be reached
         self.refused = asyncio.Event()  # set while the hub answers 401 to the cluster's own credential
+        self.honoured = asyncio.Event()  # set once the hub has answered anything else to it
         self._refused_since = 0.0  # by the loop's time
 
     async def use(self, transport: Transport, *, own: bool = False) -> None:
         previous, self._current, self.uses_own_credential = self._current, transport, own
+        self.refused.clear()
+        self.honoured.clear()
         for stream in self._streams:
             if not stream.expired():
                 stream.reschedule(0)
@@ -170,6 +173,7 @@ class HubConnection:
             return
         if status != HTTPStatus.UNAUTHORIZED:
             self.refused.clear()
+            self.honoured.set()
         elif not self.refused.is_set():
             self._refused_since = asyncio.get_running_loop().time()
             self.refused.set()
@@ -387,13 +391,12 @@ class HubSession:
                 self._notify()
 
     async def _try_refused(self) -> None:
-        """Use the refused credential for a while; an answer other than 401 ends the refusal."""
+        """Use the refused credential for a while; only an answer other than 401 ends the refusal."""
         self._is_trial = True
-        self.connection.refused.clear()
         await self.select_credential()
         await asyncio.sleep(REFUSAL_TRIAL.total_seconds())
         self._is_trial = False
-        if not self.connection.refused.is_set():
+        if self.connection.honoured.is_set() and not self.connection.refused.is_set():
             self.refused_id = ""
 
     def _is_held_refused(self) -> bool:
