@@ -268,7 +268,7 @@ class _Agent:
             self._add_controllers()
             async with asyncio.TaskGroup() as group:
                 secret = self.identity.secret_key
-                report = self.connection.report.report(self.cluster_client, self.own, secret)
+                report = self.connection.report.report(self.cluster_client, self.own, secret, self.runtime.random)
                 leave = membership.leave_when_asked(
                     self.session, self.hub_client, self.cluster_client, self.own, secret
                 )

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 
 from watchword.api.http import Request, Response
-from watchword.api.meta import Resource
-from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.api.meta import ObjectKey, Resource
+from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.credential_secret import hub_kubeconfig
 from watchword.credentials.driver import KUBECONFIG, NewCredential, Pending, SecretData, ValidCredential
 from watchword.discovery.cluster_info import ClusterInfo
+from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
@@ -30,6 +31,7 @@ from watchword.registration.agent.hub_session import (
     REFUSAL_RETRY,
     REFUSAL_TRIAL,
     ActiveCredential,
+    ConnectionReport,
     HubConnection,
     HubSession,
     is_new_refusal,
@@ -296,6 +298,27 @@ async def test_refused_credential_is_not_good_again_before_the_hub_has_answered(
 
     assert session.session.refused_id == "X509SHA256=1"
     assert session.session.active_credential is ActiveCredential.BOOTSTRAP
+
+
+async def test_note_that_cannot_be_written_is_tried_ever_less_often_until_it_is() -> None:
+    requests, cache = list[Request](), Cache(unheard)
+    cache.informer(SECRETS)
+    answers = {"POST": Response(503)}
+
+    async def answer(request: Request) -> Response:
+        requests.append(request)
+        return answers[request.method]
+
+    report, client = ConnectionReport(), Client.from_handler(answer)
+    report.connected("the hub cannot be reached")
+    async with running(report.report(client, cache, ObjectKey("agents", "hub"), Random(1)), "report"):
+        await asyncio.sleep(timedelta(hours=1).total_seconds())
+        failed = len(requests)
+        answers["POST"] = Response(201, body=b"{}")
+        await asyncio.sleep(timedelta(hours=1).total_seconds())
+
+    assert failed <= 60
+    assert len(requests) == failed + 1
 
 
 REFUSAL = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(minutes=2), failed=True)

@@ -21,6 +21,7 @@ from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.credential_secret import HubKubeconfigRenderer
 from watchword.credentials.driver import KUBECONFIG, NewCredential, ObtainResult, Pending, SecretData, ValidCredential
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError, CredentialReplaced, KubeError, Unreachable
 from watchword.kube.kubeconfig import UserEntry
@@ -32,7 +33,7 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter, TriggerSource
 
 PATIENCE_SECONDS = 10.0  # a server that restarts is not worth a note
-RETRY_SECONDS = 30.0
+RETRY = Backoff(first=60.0, limit=600.0)  # of a note: this cluster's own API server may be down for hours
 LONGEST = 1000
 
 
@@ -56,8 +57,9 @@ class ConnectionReport(Struct):
             self.notes[name] = text
             self.changed.set()
 
-    async def report(self, cluster: Client, reader: Reader, secret: ObjectKey) -> None:
+    async def report(self, cluster: Client, reader: Reader, secret: ObjectKey, random: Random) -> None:
         """Keep the annotations of the Secret as they should be; makes the Secret when there is none."""
+        failures = 0
         while True:
             await self.changed.wait()
             if any(self.notes.values()):
@@ -65,9 +67,11 @@ class ConnectionReport(Struct):
             self.changed.clear()
             try:
                 await self._write(cluster, reader, secret)
+                failures = 0
             except KubeError:  # this cluster's own API server is down, or the cache is behind it
                 self.changed.set()
-                await asyncio.sleep(RETRY_SECONDS)
+                failures += 1
+                await asyncio.sleep(RETRY.delay(failures, random))
 
     async def _write(self, cluster: Client, reader: Reader, secret: ObjectKey) -> None:
         found = reader.get(SECRETS, secret)
@@ -344,7 +348,8 @@ class HubSession:
             except ConfigError as error:
                 log = structlog.get_logger("watchword.registration.agent")
                 log.warning("the credential for the hub cannot be used", error=str(error), cluster=self.cluster_name)
-        if self.active_credential is ActiveCredential.OWN and facts.accepted and self._has_joined():
+        found = self.hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.cluster_name)) or {}
+        if self.active_credential is ActiveCredential.OWN and facts.accepted and is_true(found, ConditionType.JOINED):
             self._joined.set()
 
     async def wait_joined(self) -> None:
@@ -467,10 +472,6 @@ class HubSession:
 
     def _notify(self) -> None:
         self.changed.enqueue(ObjectKey.cluster(self.cluster_name))
-
-    def _has_joined(self) -> bool:
-        found = self.hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.cluster_name))
-        return found is not None and is_true(found, ConditionType.JOINED)
 
     def _credential_facts(self) -> CredentialFacts:
         found = self.hub.get(MANAGED_CLUSTERS, ObjectKey.cluster(self.cluster_name))
