@@ -112,12 +112,17 @@ class Registration(Pillar):
                 yield objection, csr["metadata"]["name"]
 
     def _find_undecided(self, csr: Object) -> str | None:
-        """Return the cluster of a request that stays undecided although the cluster is well."""
-        name = self._find_late(csr) if is_undecided(csr) else None
-        if name is None:
+        """Return the cluster of a request that stays undecided although the cluster is well, and its add-on enabled."""
+        name, addon = self._find_late(csr) if is_undecided(csr) else None, labels_of(csr).get(Label.ADDON_NAME)
+        if name is None or (addon is not None and not self._was_enabled(ObjectKey(name, addon))):
             return None
         held = cluster_credential(self.fleet.members[name])
         return name if held is not None and held.expires_at > self.fleet.now else None
+
+    def _was_enabled(self, addon: ObjectKey) -> bool:
+        found = self.fleet.stored.get(MANAGED_CLUSTER_ADDONS, addon)
+        created = None if found is None else parse_rfc3339(found["metadata"]["creationTimestamp"])
+        return created is not None and created < self.fleet.now - UNDECIDED_FOR
 
     def _find_late(self, csr: Object) -> str | None:
         """Return the member that made a request in peace, long ago."""
