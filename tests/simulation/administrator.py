@@ -17,9 +17,10 @@ from watchword.admin.accept import ClusterAcceptor, HubAdmin
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.rejoin import TakeOver
 from watchword.api.conditions import is_true
-from watchword.api.meta import ObjectKey, is_deleting, uid_of
-from watchword.api.names import ConditionType
-from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.api.meta import ObjectKey, is_deleting, labels_of, uid_of
+from watchword.api.names import ConditionType, Label
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
+from watchword.api.time import rfc3339
 from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, Unreachable
@@ -121,13 +122,20 @@ class Administrator:
                 await asyncio.sleep(TRY_AGAIN)
 
     def is_stranded(self, name: str) -> bool:
-        """Whether a cluster waits for a person: nothing disturbs it, and still it has no credential that is good."""
+        """Whether a cluster waits for a person: undisturbed, it has no good credential, or its request waits."""
         fleet = self.fleet
         standing, certificate = fleet.standing[name], fleet.members[name].certificate()
-        calm = standing.is_calm(since=fleet.elapsed - HELP_AFTER) and fleet.members[name].eks_pair is None
-        if certificate is not None and fleet.grpc is not None and fleet.grpc.is_lost(certificate):
-            return calm
-        return calm and (certificate is None or certificate.not_after <= fleet.now)
+        if not standing.is_calm(since=fleet.elapsed - HELP_AFTER) or fleet.members[name].eks_pair is not None:
+            return False
+        return certificate is None or certificate.not_after <= fleet.now or self._has_waiting_request(name)
+
+    def _has_waiting_request(self, name: str) -> bool:
+        asked = [csr for csr in self.fleet.stored.list(CERTIFICATE_SIGNING_REQUESTS) if not csr.get("status")]
+        own = [csr for csr in asked if labels_of(csr).get(Label.CLUSTER_NAME) == name]
+        since = rfc3339(self.fleet.now - HELP_AFTER)
+        return any(
+            csr["metadata"]["creationTimestamp"] < since for csr in own if Label.ADDON_NAME not in labels_of(csr)
+        )
 
 
 async def quietly(attempt: Awaitable[object]) -> bool:
