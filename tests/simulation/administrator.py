@@ -9,6 +9,7 @@ from random import Random
 from typing import TypeVar
 
 from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.held_credentials import cluster_credential
 from tests.simulation.network import Link, ProcessRun, SimulatedTransport
 from tests.simulation.planes import replayable_client
 from tests.simulation.settings import HOUR
@@ -17,10 +18,9 @@ from watchword.admin.accept import ClusterAcceptor, HubAdmin
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.rejoin import TakeOver
 from watchword.api.conditions import is_true
-from watchword.api.meta import ObjectKey, is_deleting, labels_of, uid_of
-from watchword.api.names import ConditionType, Label
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
-from watchword.api.time import rfc3339
+from watchword.api.meta import ObjectKey, is_deleting, uid_of
+from watchword.api.names import ConditionType
+from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, Unreachable
@@ -122,20 +122,11 @@ class Administrator:
                 await asyncio.sleep(TRY_AGAIN)
 
     def is_stranded(self, name: str) -> bool:
-        """Whether a cluster waits for a person: undisturbed, it has no good credential, or its request waits."""
+        """Whether a cluster waits for a person: nothing disturbs it, and still it has no credential that is good."""
         fleet = self.fleet
-        standing, certificate = fleet.standing[name], fleet.members[name].certificate()
-        if not standing.is_calm(since=fleet.elapsed - HELP_AFTER) or fleet.members[name].eks_pair is not None:
-            return False
-        return certificate is None or certificate.not_after <= fleet.now or self._has_waiting_request(name)
-
-    def _has_waiting_request(self, name: str) -> bool:
-        asked = [csr for csr in self.fleet.stored.list(CERTIFICATE_SIGNING_REQUESTS) if not csr.get("status")]
-        own = [csr for csr in asked if labels_of(csr).get(Label.CLUSTER_NAME) == name]
-        since = rfc3339(self.fleet.now - HELP_AFTER)
-        return any(
-            csr["metadata"]["creationTimestamp"] < since for csr in own if Label.ADDON_NAME not in labels_of(csr)
-        )
+        standing, held = fleet.standing[name], cluster_credential(fleet.members[name])
+        calm = standing.is_calm(since=fleet.elapsed - HELP_AFTER) and fleet.members[name].eks_pair is None
+        return calm and (held is None or held.expires_at <= fleet.now)
 
 
 async def quietly(attempt: Awaitable[object]) -> bool:
