@@ -46,10 +46,10 @@ CAPABILITIES = {
         mount -t tmpfs tmpfs /mnt && cd /mnt && mkdir lower upper work merged
         mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged""",
     "bridges and veth pairs": "ip link add v0 type veth peer name v1 && ip link add b0 type bridge",
-    "iptables in a network namespace": "iptables --table nat --append POSTROUTING --jump MASQUERADE",
+    "iptables in a network namespace": "iptables --wait --table nat --append POSTROUTING --jump MASQUERADE",
     "writable cgroups": """
         cd /sys/fs/cgroup && { test -e cgroup.controllers || cd memory; }
-        mkdir watchword-trial-$$ && rmdir watchword-trial-$$""",
+        rmdir $(mktemp --directory --tmpdir=. watchword-trial-XXXXXX)""",
 }
 """What a node does that a container's root may not be allowed to, each with a script that tries it."""
 PATIENCE = 90.0

@@ -21,8 +21,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     reason = ""
     if "node" not in config.option.markexpr:
         reason = "needs a real node: run `make test-node`"
-    elif nodes.missing():
-        reason = f"a node needs {', '.join(nodes.missing())}, which this machine lacks"
+    elif lacking := nodes.missing():
+        reason = f"a node needs {', '.join(lacking)}, which this machine lacks"
     elif not (IMAGE_LAYOUT / "index.json").is_file():
         reason = f"there is no image in {IMAGE_LAYOUT}: run `make image`"
     for item in items:

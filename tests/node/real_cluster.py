@@ -176,7 +176,8 @@ class RealCluster:
         self.run("curl", "--silent", "--show-error", "--insecure", *again, *flags, url)
 
     def await_renewal(self, *lease: str) -> None:
-        """Return once a Lease was renewed after this call."""
+        """Return once a Lease was renewed after this call; a hub that starts may still have to make it."""
+        self.wait("create", *lease)
         before = self.get(*lease)["spec"]["renewTime"]
         self.watch("{.spec.renewTime}", lambda found: found > before, *lease)
 
