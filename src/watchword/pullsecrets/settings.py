@@ -128,7 +128,7 @@ class SettingsReader(Struct):
         """Return the settings; None when the ConfigMap never was readable, so nothing may be changed."""
         found = self.reader.get(CONFIG_MAPS, self.config_map) or {}
         services = [service for key in self.services if (service := self.reader.get(SERVICES, key)) is not None]
-        # Each reconcile asks: to decide anew only after a change saves a tenth of the processor time.
+        # Each reconcile asks: it is decided anew only after a change.
         if self._settings is None or self._read != [found, *services]:
             self._read, self._settings = [found, *services], self._decide(found, services)
         return self._settings
