@@ -9,7 +9,8 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-to-run
 STAMP   := $(VENV)/.installed
-# uv where it is installed: it reads the same lock files as pip, and is faster.
+# uv where it is installed: it reads the same lock files as pip, and is faster. A lock names every package, so nothing is
+# resolved (--no-deps): pip 23 chose `coverage[toml]` anew and refused the lock once a newer coverage was published.
 INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 SOURCES := src tests bench tools
 BENCH_VENV  := .venv-bench
@@ -36,12 +37,12 @@ $(RUN_STAMP): requirements-run.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "watchword needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --require-hashes -r requirements-run.lock
+	$(INSTALL) --no-deps --require-hashes -r requirements-run.lock
 	$(INSTALL) --no-build-isolation --no-deps -e .
 	@touch $(RUN_STAMP)
 
 $(STAMP): $(RUN_STAMP) requirements.lock
-	$(INSTALL) --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps --require-hashes -r requirements.lock
 	@touch $(STAMP)
 
 fmt: setup ## format the code and apply the safe fixes
@@ -63,7 +64,7 @@ test: lint ## style, types, and all tests but the slow ones, on the embedded con
 	  $(BIN)/pytest --numprocesses=auto --dist=worksteal -m "not slow and not node"; tests=$$?; \
 	  wait $$types; types=$$?; cat build/types.txt; exit $$((tests || types))
 
-test-slow: setup ## the tests that take more than four seconds each, which `make test` leaves out
+test-slow: setup ## the tests that take more than two seconds each, which `make test` leaves out
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m "slow and not node"
 
 screenshots: setup ## take the pictures in docs/images again: starts a fleet, needs Chromium
@@ -162,7 +163,7 @@ bench-report: envtest $(BENCH_STAMP) ## run every benchmark beside every peer in
 # An environment of its own: the peers' packages must not colour what the tests see.
 $(BENCH_STAMP): requirements-bench.lock
 	$(PYTHON) -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-bench.lock
 	@touch $(BENCH_STAMP)
 
 docs: setup $(DOCS_STAMP) ## render what is rendered from code, check every link, build the site in site/
@@ -173,7 +174,7 @@ docs: setup $(DOCS_STAMP) ## render what is rendered from code, check every link
 
 $(DOCS_STAMP): requirements-docs.lock
 	$(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-docs.lock
 	@touch $(DOCS_STAMP)
 
 dist: setup ## build the wheel and the sdist into dist/

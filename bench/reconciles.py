@@ -55,7 +55,7 @@ async def reconciles_per_second(count: int = RECONCILES) -> tuple[float, float]:
     working = asyncio.create_task(controller.run())
     await reconciler.finished.wait()
     seconds, used = time.perf_counter() - started, time.process_time() - used
-    controller.queue.close(drain=False)
+    controller.queue.close()
     await working
     return count / seconds, count / used
 

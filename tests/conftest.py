@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ import pytest
 import pytest_asyncio
 import structlog
 from hypothesis import HealthCheck, settings
+from tests.helpers import leak_search
 from tests.helpers.fleet import FleetHarness, run_fleet
 
 from watchword.cli.main import COLLECTION_THRESHOLDS
@@ -32,8 +34,14 @@ PROCESSORS: list[structlog.typing.Processor] = [
 ]
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    explained = "run the modules, and the tests of each module, in the random order of this seed"
+    parser.addoption("--shuffle", type=int, metavar="SEED", help=explained)
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Log and collect garbage as a program would, and draw the same examples each time unless WATCHWORD_FUZZ is set."""
+    config.pluginmanager.register(leak_search)
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     os.environ[MUTATION_DETECTOR] = "true"  # programs that tests start inherit it
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: programs inherit it
@@ -51,6 +59,25 @@ def pytest_runtest_setup() -> None:
     """Undo what a command of an earlier test has configured: its level would hide what this test looks for."""
     structlog.reset_defaults()
     structlog.configure(processors=PROCESSORS)
+
+
+@pytest.hookimpl(trylast=True)  # pytest itself orders by fixtures first
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--shuffle") is not None:
+        shuffle(items, config.getoption("--shuffle"))
+
+
+def shuffle(items: list[pytest.Item], seed: int) -> None:
+    """Bring tests into the order of a seed; those of a module stay together, for they share its fixtures."""
+    order = random.Random(seed)
+    modules: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    groups = list(modules.values())
+    order.shuffle(groups)
+    for group in groups:
+        order.shuffle(group)
+    items[:] = [item for group in groups for item in group]
 
 
 def pytest_collection_finish() -> None:

@@ -17,16 +17,15 @@ is a sentence for people, ends with what to do next where a person must act, and
 what depends on the case; a reason without a message has a different one in each case. Messages of Normal Events are
 left out, and those of conditions that are well. What to do about each is in [troubleshooting](../troubleshooting.md).
 """
-EXPLAINED = """From where they arise to the condition that is made of them: of a credential (`AddonTokenRefreshed`,
-`ClusterCertificateRotated`), or of a spec that cannot be carried out (`Applied`)."""
-TROUBLES = ("", "CleanupScheduled", "Deleting", "HubConnectionDegraded", "RevocationPending", "Superseded")
-DISCOVERY = "watchword.discovery."
+EXPLAINED = """From where they arise to the condition of a credential (`AddonTokenRefreshed`,
+`ClusterCertificateRotated`), and to a Warning Event about an add-on's Secret."""
+TROUBLES = ("", "CleanupScheduled", "Deleting", "Denied", "HubConnectionDegraded", "RevocationPending", "Superseded")
 
 
 def render_conditions(sources: Path) -> str:
     """Return the page: conditions by type, then reasons that several conditions hand on, then events."""
     read = read_sources(sources)
-    said = [each for each in read.conditions() if not each.module.startswith(DISCOVERY)]
+    said = read.conditions()
     named = [each for each in said if each.subject]
     dependent = [each for each in said if not each.subject and each.tone]
     handed_on = [each for each in said if not each.subject and not each.tone]

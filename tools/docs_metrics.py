@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 
 from watchword.accounts.metrics import WHERE, HubAccountMetrics
 from watchword.health.finding import FindingMetrics
-from watchword.pullsecrets.registry_auth.token_service import TokenCounts
+from watchword.pullsecrets.registry_auth import token_counter
 from watchword.pullsecrets.settings import PullSecretMetrics
-from watchword.runtime.metrics import Metrics
+from watchword.runtime.metrics import Metrics, TokenRefreshMetrics
 from watchword.runtime.prometheus import CollectorRegistry, MetricFamily, Series
-from watchword.runtime.token_metrics import TokenRefreshMetrics
 
 INTRODUCTION = """# Metrics
 
@@ -43,7 +42,7 @@ def render_metrics() -> str:
     assert metrics.credentials is metrics.credentials  # made when first asked for
     FindingMetrics(registry)
     PullSecretMetrics(registry, now=lambda: datetime.now(UTC))
-    TokenCounts(registry)
+    token_counter(registry)
     HubAccountMetrics(registry, now=lambda: datetime.now(UTC))
     TokenRefreshMetrics(registry, "account", WHERE)
     rows = [_row(family) for family in registry.families]

@@ -40,6 +40,7 @@ ROLES: tuple[tuple[str, str, Sequence[RbacRule]], ...] = (
     ("Hub, in kube-system", rules.HUB_TOKENS_ROLE, rules.HUB_TOKENS_RIGHTS),
     ("Hub, in kube-public", rules.HUB_TOKENS_ROLE, rules.HUB_INFO_RIGHTS),
     ("Hub that serves managed service accounts, in addition", rules.ACCOUNTS_ROLE, bundles.ACCOUNTS_RIGHTS),
+    ("Hub with accounts as an add-on", bundles.ADDON_ROLE, bundles.ACCOUNTS_RIGHTS),
     ("Manager of managed service accounts beside another hub", bundles.MANAGER_ROLE, bundles.MANAGER_RIGHTS),
     ("Clean-up of clusters", rules.CLEANER_ROLE, rules.CLEANER_RIGHTS),
     ("Pull secrets, everywhere", pull_secrets.PULL_SECRETS_ROLE, pull_secrets.PULL_SECRETS_RIGHTS),
@@ -74,9 +75,10 @@ def render_rights() -> str:
     for title, role, rights in ROLES:
         inner = next((other for other, held in listed.items() if len(held) > 1 and set(held) <= set(rights)), None)
         known = listed[inner] if inner else ()
-        also = f", with the rights of `{inner}` and these:" if inner else ""
         own = [right for right in rights if right not in known]
-        sections.append(f"## {title}\n\nRole `{role}`{also or '.'}\n\n{_list(own, _used_by(title, record))}")
+        also = f", with the rights of `{inner}`{' and these:' if own else '.'}" if inner else "."
+        rows = f"\n{_list(own, _used_by(title, record))}" if own else ""
+        sections.append(f"## {title}\n\nRole `{role}`{also}\n{rows}")
         listed[role] = rights
     role = rules.EXECUTION_ROLE
     work = f"The agent applies work with the role `{role}`; bind more to its account where work needs it.\n"

@@ -1,32 +1,45 @@
-"""Finds in the sources what the program can say in conditions and events: read as text, never run."""
+"""Finds in the sources which reasons the program gives in conditions and Events, and fails where it cannot tell.
+
+A reason is followed from where a condition or an Event is made, back through parameters and fields, to its texts.
+"""
 
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from itertools import product
 from pathlib import Path
+from typing import Any, NamedTuple, get_args
 
-ROOMS = (
-    "admin",
-    "registration",
-    "addons",
-    "accounts",
-    "credentials",
-    "cli",
-    "discovery",
-    "operator",
-    "processes",
-    "pullsecrets",
-    "work",
-)
-EVENT_ROOMS = ("apiserver",)
-"""Where Events of our own are told besides; the conditions there are Kubernetes' own."""
+from watchword.api.conditions import Condition
+from watchword.api.resources import CORE_EVENTS, EVENTS
+
 STATUSES = {"true": "True", "false": "False", "unknown": "Unknown"}
 SEVERITIES = {"normal": "Normal", "warning": "Warning", "refusal": "Warning"}
+UNREAD = (
+    "watchword.api.conditions",  # defines conditions
+    "watchword.apiserver.node.pod_factory",  # Events of Kubernetes itself
+    "watchword.dashboard.server",  # shows conditions
+    "watchword.kube.",  # knows neither conditions nor Events; a `refusal` there is of a throttle
+    "watchword.registration.grpc.server.publishing",  # passes on the Events of agents
+    "watchword.runtime.event_recorder",  # defines Events
+)
+KUBERNETES_OWN = "watchword.apiserver."  # the conditions there; Events are of our own
+REASON = re.compile(r"[a-z]*([A-Z][a-z0-9]*)+")  # Open Cluster Management starts some with a small letter
+LOGGER = re.compile(r"log|audit")
 GAP = "…"
+ADVICE = "cannot read this reason: name it as a literal or an enum member"
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class UnreadableReasonError(Exception):
+    """A reason that is no literal, or no CamelCase word; the message names file and line."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,308 +48,333 @@ class Said:
 
     subject: str
     reason: str
-    tone: str  # a condition's status, or an event's severity
+    tone: str  # a condition's status, or an Event's type
     message: str
     module: str
 
 
 @dataclass(frozen=True)
-class Module:
-    """One file: its tree, and the texts that its names stand for."""
+class Parameter:
+    """A parameter of a function, or a field of a class: the texts are where it is called."""
 
+    callee: Callee
     name: str
-    tree: ast.Module
-    imports: Mapping[str, str]  # a name → the module it comes from, or that it is
-
-    def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-        """Return every function, methods included."""
-        return (node for node in _nodes(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @dataclass(frozen=True)
-class Speaker:
+class Callee:
     """A function or a class that is given a reason."""
 
-    reason: int
-    message: int | None
-    subject: str = ""
-    tone: str = ""
+    module: str
+    name: str  # qualified by its class
+    parameters: tuple[str, ...] = field(compare=False)
+    defaults: Mapping[str, ast.expr] = field(compare=False)
+    is_class: bool = False
+
+
+Texts = tuple[str | Parameter, ...]
+
+
+class Made(NamedTuple):
+    """A condition or an Event, as far as it is known in a place."""
+
+    reason: Texts
+    subject: Texts
+    tone: Texts
+    message: Texts
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node of a module, with the classes and functions around it."""
+
+    module: str
+    path: Path
+    node: ast.expr
+    scopes: tuple[ast.ClassDef | Function, ...]
+
+    def fail(self, problem: str = ADVICE) -> UnreadableReasonError:
+        return UnreadableReasonError(f"{self.path}:{self.node.lineno}: {problem}")
+
+    @property
+    def name(self) -> str:
+        """The last word of what is called or named."""
+        node = self.node.func if isinstance(self.node, ast.Call) else self.node
+        return ast.unparse(node).rpartition(".")[2] if isinstance(node, ast.Name | ast.Attribute) else ""
+
+    def is_of(self, callee: Callee) -> bool:
+        """Whether the function or the class is called, or a function is named without a call."""
+        is_call = isinstance(self.node, ast.Call)
+        found = self.value(self.node.func if isinstance(self.node, ast.Call) else self.node)
+        if found is None:  # a method, or a name of a function: nothing but the name tells
+            return self.module == callee.module or (is_call and not self.name.startswith("_"))
+        named = [getattr(found, each, "") for each in ("__module__", "__qualname__")]
+        return named == [callee.module, callee.name] and (is_call or not callee.is_class)
+
+    def made(self, *parts: ast.expr | None) -> Made:
+        """Return what is made of a reason, which must be known, and of a subject, a tone and a message."""
+        reason, subject, tone, message = parts
+        if reason is None:
+            raise self.fail()
+        words = self._known(message, is_message=True)
+        return Made(self.at(reason).texts(), self._known(subject), self._known(tone), words)
+
+    def at(self, node: ast.expr) -> Place:
+        return Place(self.module, self.path, node, self.scopes)
+
+    def value(self, node: ast.expr | None = None) -> Any:
+        """Return the value of a name of the module, dotted or not; None when it has none before the program runs."""
+        match node or self.node:
+            case ast.Name(id=name) if name != "self":
+                return getattr(import_module(self.module), name, None)
+            case ast.Attribute(value=owner, attr=name):
+                return getattr(self.value(owner), name, None)
+        return None
+
+    def texts(self) -> Texts:
+        """Return what the node stands for; it fails for what only running it would tell."""
+        match self.node:
+            case ast.Constant(value=str(text)):
+                return (text,)
+            case ast.IfExp(body=one, orelse=other) | ast.BoolOp(values=[one, other]):
+                return (*self.at(one).texts(), *self.at(other).texts())
+            case ast.Name(id=name) if bound := tuple(self._bindings(name)):
+                return bound
+            case ast.Attribute(value=ast.Name(id=name), attr=field) if owners := self._owners(name, field):
+                return tuple(Parameter(owner, field) for owner in owners)
+            case ast.Call(
+                func=ast.Name(id="next"),
+                args=[ast.GeneratorExp(elt=ast.Name(id=name), generators=[ast.comprehension(ast.Tuple(names), table)])],
+            ):
+                index = [ast.unparse(each) for each in names].index(name)
+                return tuple(row[index] for row in self.value(table))
+        if isinstance(found := self.value(), str):
+            return (str(found),)
+        raise self.fail()
+
+    def _bindings(self, name: str) -> Iterator[str | Parameter]:
+        for function in (scope for scope in reversed(self.scopes) if not isinstance(scope, ast.ClassDef)):
+            values = _assignments(function)
+            for node in _stored(function, name):
+                if node not in values:
+                    raise self.fail()
+                yield from self.at(values[node]).texts()
+            if name in _parameters(function):
+                yield Parameter(self._callee(function), name)
+
+    def _callee(self, function: Function) -> Callee:
+        parameters = _parameters(function)
+        given = [*function.args.defaults, *function.args.kw_defaults]  # one for each name after `*`, if only None
+        named = zip(reversed(parameters), reversed(given), strict=False)
+        defaults = {name: value for name, value in named if value is not None}
+        names = [scope.name for scope in self.scopes[: self.scopes.index(function) + 1]]
+        return Callee(self.module, ".".join(names), parameters, defaults)
+
+    def _owners(self, name: str, field: str) -> list[Callee]:
+        """Return the classes that a name can be of, as annotations and tests say, and that have the field."""
+        if name == "self":
+            module = import_module(self.module)
+            types = [getattr(module, each.name) for each in self.scopes if isinstance(each, ast.ClassDef)]
+        else:
+            types = [each for scope in self.scopes for hint in _hints(scope, name) for each in self._types(hint)]
+        return [found for each in dict.fromkeys(types) if field in (found := _callee_of(each)).parameters]
+
+    def _types(self, hint: ast.expr) -> Sequence[type]:
+        found = self.value(hint)
+        if isinstance(hint, ast.BinOp):
+            return [*self._types(hint.left), *self._types(hint.right)]
+        return [each for each in (found, *get_args(found)) if isinstance(each, type)]
+
+    def _known(self, node: ast.expr | None, *, is_message: bool = False) -> Texts:
+        """Return the texts of what is shown beside a reason; empty when only running it would tell."""
+        try:
+            return () if node is None else self.at(node).message() if is_message else self.at(node).texts()
+        except UnreadableReasonError:
+            return ()
+
+    def message(self) -> Texts:
+        """Return the text for people; what depends on the case is a gap."""
+        match self.node:
+            case ast.JoinedStr(values=parts):
+                words = [str(part.value) if isinstance(part, ast.Constant) else GAP for part in parts]
+                return ("".join(words),)
+            case ast.Name(id=name):
+                values = [
+                    value
+                    for scope in self.scopes[-1:]
+                    for target, value in _assignments(scope).items()
+                    if target.id == name and value.lineno <= self.node.lineno
+                ]
+                if values:
+                    return self.at(max(values, key=lambda value: value.lineno)).message()
+        return self.texts()
 
 
 @cache
 def read_sources(root: Path) -> Sources:
-    """Return what a folder of sources says; it is read once, which takes seconds."""
+    """Return what a package says; it is read once, which takes seconds."""
     return Sources(root)
 
 
-@cache
-def _nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(tree))
-
-
 class Sources:
-    """Everything that is read, and what names mean in it."""
+    """What a package says, and where."""
 
     def __init__(self, root: Path) -> None:
-        self.modules = _parse_rooms(root, ROOMS)
-        self._event_modules = [*self.modules, *_parse_rooms(root, EVENT_ROOMS)]
-        known = [_parse(root, root / "api" / "names.py"), *self._event_modules]
-        self._texts = {module.name: _texts(module.tree) for module in known}
+        self._said: set[Said] = set()
+        self._followed: set[tuple[Callee, Made]] = set()
+        self._named: dict[str, list[Place]] = {}
+        places = [place for path in sorted(root.rglob("*.py")) for place in _places(root, path)]
+        for place in places:
+            self._named.setdefault(place.name, []).append(place)
+        for place in places:
+            found = (_event(place), None if place.module.startswith(KUBERNETES_OWN) else _condition(place))
+            for made in filter(None, found):
+                self._say(place, made)
 
     @cache  # noqa: B019 - there is one of them
     def conditions(self) -> list[Said]:
         """Return what conditions say, each thing once, in order."""
-        return sorted({said for module in self.modules for said in self._said(module)})
+        return sorted(said for said in self._said if said.tone not in SEVERITIES.values())
 
     @cache  # noqa: B019 - there is one of them
     def events(self) -> list[Said]:
-        """Return what events say, each thing once, in order."""
-        return sorted({said for module in self._event_modules for said in self._told(module)})
+        """Return what Events say, each thing once, in order."""
+        return sorted(said for said in self._said if said.tone in SEVERITIES.values())
 
-    def _said(self, module: Module) -> Iterator[Said]:
-        yield from self._reported(module)
-        speakers = self._speakers(module)
-        for function in module.functions():
-            for call in _calls(function):
-                speaker = _condition(call) or speakers.get(_called(call))
-                if speaker is None:
-                    continue
-                own = _condition(call) is not None
-                subjects = self.resolve(module, function, call.args[0]) if own and call.args else {speaker.subject}
-                yield from self._rows(module, function, call, (speaker, sorted(subjects) or [""]))
+    def _say(self, place: Place, made: Made) -> None:
+        _, subjects, tones, messages = ([each for each in texts if isinstance(each, str)] or [""] for texts in made)
+        for reason in made.reason:
+            if isinstance(reason, Parameter):
+                self._follow(reason, made)
+            elif reason and not REASON.fullmatch(reason):
+                raise place.fail(f"{reason!r} is not a reason: write one CamelCase word")
+            elif reason:
+                rows = product(subjects, tones)
+                self._said |= {Said(subject, reason, tone, messages[0], place.module) for subject, tone in rows}
 
-    def _reported(self, module: Module) -> Iterator[Said]:
-        """Return what is reported about each driver's credentials: the reasons stand in its description."""
-        for call in _calls(module.tree):
-            if _called(call) == "CredentialCondition":
-                type_, *reasons = ({*self.resolve(module, module.tree, each)} for each in call.args)
-                for tone, known in zip(("True", "False"), reasons, strict=False):
-                    yield from (Said(subject, reason, tone, "", module.name) for subject in type_ for reason in known)
+    def _follow(self, parameter: Parameter, made: Made) -> None:
+        """Read the calls that give a reason to a function or to a class."""
+        callee = parameter.callee
+        message = made.message or (Parameter(callee, "message"),)  # a value that carries both
+        told = Made((parameter,), made.subject, made.tone, message)
+        if callee.is_class and not made.subject and not any(isinstance(each, Parameter) for each in made.tone):
+            told = Made((parameter,), (), (), message)  # several conditions and Events are made of this value
+        if (callee, told) in self._followed:
+            return
+        self._followed.add((callee, told))
+        for place in self._named.get(callee.name.rpartition(".")[2], ()):
+            if place.is_of(callee):
+                self._say(place, _filled(place, callee, told))
 
-    def _told(self, module: Module) -> Iterator[Said]:
-        helpers = _event_helpers(module)
-        for function in module.functions():
-            for call in _calls(function):
-                speaker = _event(call)
-                if speaker is not None:
-                    yield from self._rows(module, function, call, (speaker, [""]))
-                elif _called(call) in helpers:
-                    yield from self._rows(module, function, call, (helpers[_called(call)], [""]))
-                elif _called(call) == "NewEpoch":
-                    tone = min(self.resolve(module, function, call.args[0]))
-                    yield from self._rows(module, function, call, (Speaker(1, 2, tone=tone), [""]))
 
-    def _rows(
-        self, module: Module, function: ast.AST, call: ast.Call, spoken: tuple[Speaker, Sequence[str]]
-    ) -> Iterator[Said]:
-        speaker, subjects = spoken
-        message = min(self.resolve(module, function, _argument(call, speaker.message, "message")), default="")
-        for reason in self.resolve(module, function, _argument(call, speaker.reason, "reason")):
-            if reason and GAP not in reason:
-                yield from (Said(subject, reason, speaker.tone, message, module.name) for subject in subjects)
+def _places(root: Path, path: Path) -> Iterator[Place]:
+    """Yield what can give a reason: calls, rows of conditions, and names of functions that are not called."""
+    module = ".".join([root.name, *path.relative_to(root).with_suffix("").parts]).removesuffix(".__init__")
+    if not module.startswith(UNREAD):
+        called: set[ast.expr] = set()
+        nodes: list[tuple[ast.AST, tuple[ast.ClassDef | Function, ...]]] = [(ast.parse(path.read_text()), ())]
+        for node, scopes in nodes:
+            inner = (*scopes, node) if isinstance(node, ast.ClassDef | Function) else scopes
+            nodes += [(child, inner) for child in ast.iter_child_nodes(node)]
+            if isinstance(node, ast.Call):
+                called.add(node.func)
+            if isinstance(node, ast.Call | ast.Dict | ast.Name | ast.Attribute) and node not in called:
+                yield Place(module, path, node, scopes)
 
-    def _speakers(self, module: Module) -> dict[str, Speaker]:
-        """Return what hands on a reason here: helpers that make a condition of it, and values that carry it."""
-        found: dict[str, Speaker] = {}
-        for node in _nodes(module.tree):
-            if isinstance(node, ast.ImportFrom):
-                found |= {alias.name: CARRIERS[alias.name] for alias in node.names if alias.name in CARRIERS}
-            elif isinstance(node, ast.Attribute) and node.attr in CARRIERS:
-                found[node.attr] = CARRIERS[node.attr]
-            elif isinstance(node, ast.ClassDef) and node.name in CARRIERS:
-                found[node.name] = CARRIERS[node.name]
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _position(node, "reason") is not None:
-                found[node.name] = self._helper(module, node)
-        return found
 
-    def _helper(self, module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Speaker:
-        reason, message = _position(node, "reason") or 0, _position(node, "message")
-        for call in _calls(node):
-            made = _condition(call)
-            if made is not None and call.args:
-                subject = next(iter(sorted(self.resolve(module, node, call.args[0]))), "")
-                return Speaker(reason, message, subject, made.tone)
-        return Speaker(reason, message)
+def _condition(place: Place) -> Made | None:
+    """Return the condition that a place makes."""
+    match place.node:
+        case ast.Dict(keys=keys, values=values):
+            row = {key.value: value for key, value in zip(keys, values, strict=True) if isinstance(key, ast.Constant)}
+            if {"type", "status", "reason"} <= row.keys():
+                return place.made(row["reason"], row["type"], row["status"], row.get("message"))
+        case ast.Call(func=ast.Attribute(value=owner, attr=status), args=args) if status in STATUSES:
+            if place.value(owner) is Condition:
+                subject, reason, message = (*args, None, None, None)[:3]
+                return place.made(reason, subject, ast.Constant(STATUSES[status]), message)
+        case ast.Attribute(value=owner, attr=status) if status in STATUSES and place.value(owner) is Condition:
+            raise place.fail()
+        case ast.Call(func=function) if place.value(function) is Condition:
+            raise place.fail("use Condition.true, Condition.false or Condition.unknown")
+        case ast.Call(keywords=given) if place.name == "replace" and any(each.arg == "reason" for each in given):
+            raise place.fail()
+    return None
 
-    def resolve(self, module: Module, function: ast.AST, node: ast.expr | None) -> set[str]:
-        """Return the texts that an expression can stand for; empty when only running it would tell."""
-        found: set[str] = set()
+
+def _event(place: Place) -> Made | None:
+    """Return the Event that a place makes: by a recorder, which is not a logger, or as an object."""
+    match place.node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="manifest"), keywords=given):
+            if place.value(owner) in (EVENTS, CORE_EVENTS):
+                named = {each.arg: each.value for each in given}
+                return place.made(named.get("reason"), None, named.get("type"), named.get("note"))
+        case ast.Call(func=ast.Attribute(value=owner, attr=severity), args=args) if severity in SEVERITIES:
+            if not LOGGER.search(ast.unparse(owner)):
+                _, reason, message = (*args, None, None, None)[:3]
+                return place.made(reason, None, ast.Constant(SEVERITIES[severity]), message)
+    return None
+
+
+def _filled(place: Place, callee: Callee, told: Made) -> Made:
+    """Return what a call says: its arguments in the place of the parameters."""
+    if not isinstance(place.node, ast.Call):
+        raise place.fail()
+    given = {each.arg: each.value for each in place.node.keywords}
+    given |= dict(zip(callee.parameters, place.node.args, strict=False))
+    if None in given or any(isinstance(each, ast.Starred) for each in place.node.args):
+        raise place.fail()
+
+    def find(texts: Texts) -> ast.expr | None:
+        names = [each.name for each in texts if isinstance(each, Parameter) and each.callee == callee]
+        return next((given.get(name) or callee.defaults.get(name) for name in names), None)
+
+    made = place.made(*map(find, told))
+    known = [tuple(each for each in texts if isinstance(each, str)) for texts in told]
+    return Made._make(own + shared for own, shared in zip(made, known, strict=True))
+
+
+def _assignments(scope: ast.AST) -> dict[ast.Name, ast.expr]:
+    """Return the names that are given a value of their own."""
+    found: dict[ast.Name, ast.expr] = {}
+    for node in ast.walk(scope):
         match node:
-            case ast.Constant(value=str(text)):
-                found = {text}
-            case ast.JoinedStr(values=parts):
-                found = _templates([self._part(module, function, part) for part in parts])
-            case ast.IfExp(body=one, orelse=other):
-                found = self.resolve(module, function, one) | self.resolve(module, function, other)
-            case ast.Name(id=name):
-                values = _assigned(function, name, before=node.lineno)
-                texts = [self.resolve(module, function, value) for value in values]
-                found = set().union(*texts) if texts else self._constant(module, name)
-            case ast.Call(func=ast.Name(id="next"), args=[ast.GeneratorExp(generators=[rows])]):
-                found = self._words(module, rows.iter)
-            case ast.Attribute():
-                found = self._constant(module, ast.unparse(node))
-        return found
-
-    def _part(self, module: Module, function: ast.AST, part: ast.expr) -> set[str]:
-        """Return the texts of a part of a text: those that a loop names one by one, else a gap."""
-        if isinstance(part, ast.FormattedValue):
-            name = part.value.id if isinstance(part.value, ast.Name) else ""
-            return {word for loop in _loops(function, name) for word in _strings(loop)} or {GAP}
-        return self.resolve(module, function, part)
-
-    def _words(self, module: Module, rows: ast.expr) -> set[str]:
-        table = self._texts[module.name].get(rows.id) if isinstance(rows, ast.Name) else None
-        return set(_strings(table)) if table is not None else set()
-
-    def _constant(self, module: Module, name: str) -> set[str]:
-        first = name.partition(".")[0]
-        source = module.imports.get(first, "")
-        places = [module.name, source, f"{source}.{first}"]
-        for place in places:
-            texts = self._texts.get(place, {})
-            for spelling in (name, name.partition(".")[2]):
-                if spelling in texts:
-                    return self._follow(place, texts[spelling])
-        return set()
-
-    def _follow(self, place: str, value: ast.expr) -> set[str]:
-        module = next((each for each in self.modules if each.name == place), None)
-        if isinstance(value, ast.Constant):
-            return {value.value} if isinstance(value.value, str) else set()
-        return self.resolve(module, ast.Module([], []), value) if module is not None else set()
-
-
-CARRIERS = {
-    "Pending": Speaker(0, 1),
-    "SpecError": Speaker(0, 1),
-    "NotGranted": Speaker(0, 1, "HubAcceptedManagedCluster", "False"),
-    "Said": Speaker(1, 2, tone="False"),
-}
-"""Values that bring a reason to the condition that is made of them elsewhere."""
-
-
-def _parse_rooms(root: Path, rooms: Sequence[str]) -> list[Module]:
-    return [_parse(root, path) for room in rooms for path in sorted((root / room).rglob("*.py"))]
-
-
-def _parse(root: Path, path: Path) -> Module:
-    name = ".".join(["watchword", *path.relative_to(root).with_suffix("").parts])
-    tree = ast.parse(path.read_text())
-    return Module(name.removesuffix(".__init__"), tree, _imports(tree))
-
-
-def _texts(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return the constants of a module and of its classes."""
-    found: dict[str, ast.expr] = {}
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            found |= {f"{node.name}.{name}": value for name, value in _assignments(node.body)}
-    return found | dict(_assignments(tree.body))
-
-
-def _assignments(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    for node in body:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        value = getattr(node, "value", None)
-        for target in targets:
-            if isinstance(target, ast.Name) and value is not None:
-                yield target.id, value
-            elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                yield from (
-                    (each.id, part)
-                    for each, part in zip(target.elts, value.elts, strict=False)
-                    if isinstance(each, ast.Name)
-                )
-
-
-def _assigned(function: ast.AST, name: str, *, before: int) -> list[ast.expr]:
-    """Return what a name was last given before a line: as good as running it, for code that reads downwards."""
-    statements = [node for node in _nodes(function) if isinstance(node, ast.Assign | ast.AnnAssign)]
-    found = [value for target, value in _assignments(statements) if target == name and value.lineno <= before]
-    return sorted(found, key=lambda value: value.lineno)[-1:]
-
-
-def _loops(function: ast.AST, name: str) -> list[ast.expr]:
-    loops = [node for node in _nodes(function) if isinstance(node, ast.For)]
-    return [loop.iter for loop in loops if isinstance(loop.target, ast.Name) and loop.target.id == name]
-
-
-def _strings(node: ast.AST) -> list[str]:
-    return [each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-
-
-def _imports(tree: ast.Module) -> dict[str, str]:
-    """Return from which module a name comes, or which module it is."""
-    found = {}
-    for node in _nodes(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                inside = alias.name.islower() and not alias.name.startswith("_")
-                found[alias.asname or alias.name] = f"{node.module}.{alias.name}" if inside else node.module
+            case ast.Assign(targets=[ast.Name() as target], value=value):
+                found[target] = value
+            case ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as value):
+                found[target] = value
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                found |= {one: value for one, value in zip(targets, values, strict=True) if isinstance(one, ast.Name)}
     return found
 
 
-def _calls(function: ast.AST) -> Iterator[ast.Call]:
-    return (node for node in _nodes(function) if isinstance(node, ast.Call))
+def _stored(function: Function, name: str) -> list[ast.Name]:
+    """Return where a name of the function is bound; a comprehension has names of its own."""
+    nodes = [*ast.walk(function)]
+    inner = {part for node in nodes if isinstance(node, ast.comprehension) for part in ast.walk(node.target)}
+    names = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    return [node for node in names if isinstance(node.ctx, ast.Store) and node not in inner]
 
 
-def _called(call: ast.Call) -> str:
-    target = call.func
-    return target.attr if isinstance(target, ast.Attribute) else target.id if isinstance(target, ast.Name) else ""
+def _parameters(function: Function) -> tuple[str, ...]:
+    given = function.args
+    return tuple(each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs) if each.arg != "self")
 
 
-def _owner(target: ast.Attribute) -> str:
-    owner = target.value
-    return owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+def _hints(scope: ast.AST, name: str) -> Iterator[ast.expr]:
+    """Yield of which classes a name is, as annotations and tests say."""
+    for node in ast.walk(scope):
+        match node:
+            case ast.arg(arg=known, annotation=ast.expr() as hint) if known == name:
+                yield hint
+            case ast.ExceptHandler(name=known, type=ast.expr() as hint) if known == name:
+                yield hint
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=known), hint]) if known == name:
+                yield hint
 
 
-def _condition(call: ast.Call) -> Speaker | None:
-    target = call.func
-    if isinstance(target, ast.Attribute) and target.attr in STATUSES and _owner(target) == "Condition":
-        return Speaker(1, 2, tone=STATUSES[target.attr])
-    return None
-
-
-def _event(call: ast.Call) -> Speaker | None:
-    target = call.func
-    if (
-        isinstance(target, ast.Attribute)
-        and target.attr in SEVERITIES
-        and _owner(target) in ("events", "warning_recorder")
-    ):
-        return Speaker(1, 2, tone=SEVERITIES[target.attr])
-    return None
-
-
-def _event_helpers(module: Module) -> dict[str, Speaker]:
-    """Return the functions that record an Event with the reason that they are given."""
-    found = {}
-    for node in module.functions():
-        reason = _position(node, "reason")
-        for call in _calls(node) if reason is not None else ():
-            told = _event(call)
-            if (
-                told is not None
-                and isinstance(given := _argument(call, 1, "reason"), ast.Name)
-                and given.id == "reason"
-            ):
-                found[node.name] = Speaker(reason or 0, _position(node, "message"), tone=told.tone)
-    return found
-
-
-def _position(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> int | None:
-    names = [each.arg for each in node.args.args if each.arg not in ("self", "cls")]
-    return names.index(name) if name in names else None
-
-
-def _argument(call: ast.Call, position: int | None, name: str) -> ast.expr | None:
-    if position is not None and position < len(call.args):
-        return call.args[position]
-    return next((each.value for each in call.keywords if each.arg == name), None)
-
-
-def _templates(parts: Sequence[set[str]]) -> set[str]:
-    return {"".join(words) for words in product(*(sorted(part) for part in parts))}
+@cache
+def _callee_of(kind: type) -> Callee:
+    parameters = inspect.signature(kind).parameters
+    defaults = {name: ast.Constant(each.default) for name, each in parameters.items() if each.default is not each.empty}
+    return Callee(kind.__module__, kind.__qualname__, tuple(parameters), defaults, is_class=True)

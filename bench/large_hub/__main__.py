@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -89,7 +90,7 @@ async def _run(size: Size, arguments: argparse.Namespace) -> list[Figure]:
         finally:
             await one.close()
             if arguments.save is not None:
-                hub.plane.save(arguments.save)
+                shutil.copytree(hub.plane.data, arguments.save)
 
 
 async def _measure(one: Run, hub: Cluster, size: Size, *, is_new: bool) -> list[Figure]:

@@ -11,7 +11,7 @@ from random import Random
 
 from bench.large_hub.addons import applied_work_status, driver_of
 from bench.large_hub.changes import ClusterChanges
-from watchword.addons.agent.registration import AddonDrivers, AddonRegistrationReconciler, complete_registration
+from watchword.addons.agent.credentials import AddonDrivers, AddonRegistrationReconciler, complete_registration
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.hub.deployment import deploy_name
 from watchword.api.addon import Addon
@@ -45,14 +45,14 @@ from watchword.registration.agent.cluster_status import (
     decide_cluster_conditions,
     decide_credential_conditions,
 )
-from watchword.registration.agent.hub_session import HubConnection
+from watchword.registration.agent.hub_connection import HubConnection
 from watchword.registration.agent.membership import RegistrationRequest, register_cluster
 from watchword.registration.catalog import CATALOG
-from watchword.runtime.backoff import REQUEUE_BACKOFF
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
+from watchword.runtime.work_queue import REQUEUE_BACKOFF
 
 AGENT = "agent"
 RETRY_SECONDS = 1.0

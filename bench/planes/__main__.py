@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from bench.planes.loads import LOADS, Bench
+from bench.planes.loads import ECHOED, LOADS, Bench
 from bench.planes.many import INSTANCES
-from bench.planes.servers import Server, embedded, real
+from bench.planes.servers import Server, echo, embedded, real
 from bench.rig.result import keep_result
 from watchword.runtime.event_loop import run
 
@@ -46,7 +46,8 @@ async def measure(rounds: int) -> tuple[dict[str, Row], tuple[float, float]]:
         rows["cold start"] = _starts(Path(folder), rounds)
         servers = [stack.enter_context(start(Path(folder) / name)) for name, start in STARTS.items()]
         rows["memory at rest"] = Row("MiB", {server.name: server.memory for server in servers})
-        rows |= await _loads(servers, rounds)
+        with echo(Path(folder) / "echo") as echoing:
+            rows |= await _loads(servers, echoing, rounds)
         rows["memory after"] = Row("MiB", {server.name: server.memory for server in servers})
     return rows, _many()
 
@@ -61,18 +62,19 @@ def _starts(folder: Path, rounds: int) -> Row:
     return row
 
 
-async def _loads(servers: list[Server], rounds: int) -> dict[str, Row]:
+async def _loads(servers: list[Server], echoing: Server, rounds: int) -> dict[str, Row]:
     benches = [await Bench.open(server) for server in servers]
+    echoes = await Bench.connect(echoing)
     rows = {name: Row(unit) for name, (unit, _) in LOADS.items()}
     for _ in range(rounds):
         for name, (_, load) in LOADS.items():
-            for bench in benches:
+            for bench in (*benches, echoes) if name in ECHOED else benches:
                 row, server = rows[name], bench.server.name
                 cost = await load(bench)
                 row.figures[server] = max(row.figures.get(server, 0.0), cost.operations / cost.seconds)
                 row.cpu[server] = min(row.cpu.get(server, math.inf), cost.cpu / cost.operations * 1e6)
                 await asyncio.sleep(0.3)  # what the last load left behind is not the next one's
-    for bench in benches:
+    for bench in (*benches, echoes):
         bench.clients.close()
     return rows
 
@@ -90,6 +92,9 @@ def _print(rows: dict[str, Row], many: tuple[float, float]) -> None:
         ours, theirs = row.figures["embedded"], row.figures["kube-apiserver"]
         ratio = theirs / ours if row.unit in ("s", "MiB") else ours / theirs
         print(f"{name:16}{_short(ours):>10}{_short(theirs):>16}  {row.unit:10}{ratio:>13.2f}{_cpu_cells(row.cpu)}")
+    for name in ECHOED:
+        cost = rows[name].cpu["embedded"] / rows[name].cpu["echo"]
+        print(f"{name}: {cost:.1f} times the processor time of a TLS server that sends the body back")
     print(f"{INSTANCES} instances in one process: {many[0]:.2f} s to start, {many[1]:.0f} MiB")
 
 

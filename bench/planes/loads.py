@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from itertools import count
 import orjson
 
 from bench.planes.servers import Server
-from bench.planes.wire import Call, Clients, Watcher
+from bench.planes.wire import Call, Clients
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -42,9 +43,14 @@ class Bench:
     numbers: count[int] = field(default_factory=count)
 
     @classmethod
+    async def connect(cls, server: Server) -> Bench:
+        """Connect to a server that has all it needs."""
+        return cls(server, await Clients.open(server.port, server.trust, IN_FLIGHT))
+
+    @classmethod
     async def open(cls, server: Server) -> Bench:
         """Connect, and make what the loads need."""
-        bench = cls(server, await Clients.open(server.port, server.trust, IN_FLIGHT))
+        bench = await cls.connect(server)
         await bench.clients.send([("POST", "/api/v1/namespaces", JSON, orjson.dumps({"metadata": {"name": "bench"}}))])
         account = (
             "POST",
@@ -109,17 +115,19 @@ class Bench:
     async def watch(self) -> Cost:
         """Tell many watchers of the same changes until the last has heard the last; an operation is an event."""
         await self.clients.send([creation(name := f"w-{next(self.numbers)}")])
-        call = ("GET", f"{PATH}?watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion=0", "", b"")
-        server = self.server
-        watchers = await asyncio.gather(*(Watcher.open(server.port, server.trust, call) for _ in range(WATCHERS)))
-        await asyncio.gather(*(watcher.hears(1) for watcher in watchers))
+        watched = f"{PATH}?watch=1&fieldSelector=metadata.name%3D{name}&resourceVersion=0"
+        options = (str(self.server.port), str(self.server.data.parent), watched, str(WATCHERS), str(CHANGES))
+        watchers = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bench.planes.watchers", *options, stdout=asyncio.subprocess.PIPE
+        )
+        assert watchers.stdout is not None
+        await watchers.stdout.readline()
         with self._measured(WATCHERS * CHANGES) as cost:
             for i in range(CHANGES):
                 change = orjson.dumps({"stringData": {"n": str(i)}})
                 await self.clients.connections[0].ask(("PATCH", f"{PATH}/{name}", MERGE, change))
-            await asyncio.gather(*(watcher.hears(1 + CHANGES) for watcher in watchers))
-        for watcher in watchers:
-            watcher.close()
+            await watchers.stdout.readline()
+        await watchers.wait()
         return cost
 
     async def _cost(self, calls: list[Call]) -> Cost:
@@ -153,3 +161,6 @@ LOADS: dict[str, tuple[str, Load]] = {
     f"list {LISTED:,}": ("objects/s", Bench.list_all),
     f"watch x {WATCHERS}": ("events/s", Bench.watch),
 }
+
+ECHOED = ("create", "one create")
+"""Loads that also go to a TLS server that only sends bodies back."""

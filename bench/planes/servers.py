@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -105,12 +106,28 @@ def real(folder: Path, controllers: Sequence[str] = ()) -> Iterator[Server]:
         cluster.stop()
 
 
+@contextmanager
+def echo(folder: Path) -> Iterator[Server]:
+    """Run a TLS server that sends bodies back."""
+    folder.mkdir()
+    credentials = ClusterCredentials.make(folder)
+    log = folder / "echo.log"
+    process = ChildProcess([sys.executable, "-m", "bench.planes.echo", folder], log)
+    try:
+        while not (port := log.read_text(encoding="ascii").strip()):
+            time.sleep(0.02)
+        yield Server("echo", int(port), _client(credentials, folder), (process,), 0.0, folder, credentials)
+    finally:
+        process.stop()
+
+
 def _client(credentials: ClusterCredentials, folder: Path) -> ssl.SSLContext:
     context = credentials.trust()
     held = credentials.client_certificate(ADMIN, ADMIN_GROUPS)
     path = folder / "bench.pem"
     path.touch(0o600)
     path.write_bytes(held.chain + held.key.reveal())
+    (folder / "bench-ca.pem").write_bytes(credentials.ca_pem)
     context.load_cert_chain(path)
     return context
 

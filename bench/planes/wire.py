@@ -63,45 +63,6 @@ class Connection:
         self.writer.close()
 
 
-class Watcher(asyncio.Protocol):
-    """One watch, which counts its events and does nothing else with them."""
-
-    def __init__(self) -> None:
-        self._heard = 0
-        self._wanted = 0
-        self._tail = b""
-        self._told: asyncio.Future[None] | None = None
-        self.transport: asyncio.BaseTransport | None = None
-
-    @classmethod
-    async def open(cls, port: int, context: ssl.SSLContext, call: Call) -> Watcher:
-        """Connect and ask."""
-        transport, watcher = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", port, ssl=context)
-        transport.write(written(call))
-        watcher.transport = transport
-        return watcher
-
-    def data_received(self, data: bytes) -> None:
-        """Count the ends of events: a line break stands nowhere else after a brace."""
-        data = self._tail + data
-        self._heard += data.count(b"}\n")
-        self._tail = b"}" if data.endswith(b"}") else b""
-        if self._told is not None and self._heard >= self._wanted and not self._told.done():
-            self._told.set_result(None)
-
-    async def hears(self, count: int) -> None:
-        """Return once so many events have come in all."""
-        self._wanted = count
-        if self._heard < count:
-            self._told = asyncio.get_running_loop().create_future()
-            await self._told
-
-    def close(self) -> None:
-        """Hang up."""
-        if self.transport is not None:
-            self.transport.close()
-
-
 def written(call: Call) -> bytes:
     """Return one request as it is sent."""
     method, path, media, body = call

@@ -37,13 +37,18 @@ from watchword.pki.errors import PkiError
 from watchword.pki.jwt import split_token
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
-from watchword.pullsecrets.dockercfg import read_dockercfg, render_dockercfg
+from watchword.pullsecrets.pull_secret import read_dockercfg, render_dockercfg
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = PrivateKey.from_number(2**200 + 77)
 AUTHORITY = Authority.make("fuzz", now=NOW, key=KEY)
 LIMITS = RequestLimits(header_bytes=4_000, body_bytes=4_000)
-JWT = jwt.sign({"sub": "system:serviceaccount:a:b", "iat": 1, "exp": 2**31, "aud": ["x"]}, KEY).reveal().encode()
+JWT = (
+    jwt.TokenSigner(KEY)
+    .sign({"sub": "system:serviceaccount:a:b", "iat": 1, "exp": 2**31, "aud": ["x"]})
+    .reveal()
+    .encode()
+)
 TOKEN = BootstrapToken.parse("abcdef.0123456789abcdef")
 KUBECONFIG = b"""apiVersion: v1
 kind: Config
@@ -129,7 +134,7 @@ DECODERS = {
     "PEM key": Decoder((KEY.pem.reveal(),), lambda d: PrivateKey.from_pem(Sensitive(d)), (PkiError,)),
     "CSR": Decoder((CSR,), parse_csr, (PkiError,)),
     "JWT": Decoder((JWT,), lambda d: split_token(text_of(d)), (PkiError,)),
-    "JWT signature": Decoder((JWT,), lambda d: jwt.verify(text_of(d), [KEY.public]), (PkiError,)),
+    "JWT signature": Decoder((JWT,), lambda d: jwt.TokenVerifier((KEY.public,)).verify(text_of(d)), (PkiError,)),
     "docker config": Decoder((render_dockercfg(["a", "b:5000"], Sensitive(JWT.decode())),), read_dockercfg),
     "HTTP request": Decoder(REQUESTS, _feed_requests),
     "HTTP response": Decoder(RESPONSES, _feed_response, (HttpProtocolError,)),

@@ -93,7 +93,7 @@ RESYNC = b'{"resourceVersions":[{"resourceID":"u-1","resourceVersion":7},{"resou
 def _publish(data: bytes) -> object:
     event = decode_publish_request(data)
     kind = EventType.parse(event.type)
-    return _write(event, kind, publishing.cluster_of(event))
+    return _write(event, kind, publishing.require_cluster_name(event.text(Attribute.CLUSTER_NAME)))
 
 
 def _receive(data: bytes) -> object:

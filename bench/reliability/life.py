@@ -17,13 +17,14 @@ from watchword.api import resources
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.setup import DiscoverySetup, set_up_discovery
+from watchword.discovery.setup import FIELD_MANAGER, DiscoverySetup, discovery_manifests
 from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.errors import NotFound
 from watchword.operator.bundles import install_crds
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.pki.certificates import split_bundle
+from watchword.runtime.manifests import apply_manifests
 
 OPERATOR = "operator"
 AGENT, CSR_AGENT = "edge-token-2", "edge-csr-3"  # as the fleet names its clusters
@@ -48,7 +49,7 @@ async def start_everything(fleet: CredentialFleet) -> None:
 async def _set_up_discovery(fleet: CredentialFleet) -> None:
     """Publish cluster-info, with one token that stays and one that expires."""
     info = ClusterInfo((CLUSTER_ADDRESS,), split_bundle(fleet.plane.ca_pem))
-    await set_up_discovery(fleet.client, DiscoverySetup(info))
+    await apply_manifests(fleet.client, discovery_manifests(DiscoverySetup(info)), manager=FIELD_MANAGER)
     for life in (timedelta(days=1), 20 * MINUTE):
         token, expires = BootstrapToken.generate(Random(str(life)).randbytes), fleet.plane.clock.now() + life
         await TokenStore(fleet.client).create(TokenRecord(token, expires=expires, groups=(MANAGED_CLUSTER_GROUP,)))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import orjson
+from tests.helpers.leak_search import Canary
 from tests.simulation.settings import BACKGROUND_FAULTS, MINUTE
 
 from bench.reliability.credentials import read_credential
@@ -22,7 +23,6 @@ from watchword.api.bootstrap import KEY_TOKEN_SECRET
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import DOCKERCFG_KEY
 from watchword.api.resources import SECRETS
-from watchword.testing.leak_search import Canary
 
 KEYS = ("tls.key", "pending.key")
 WHAT = KEY, BOOTSTRAP_TOKEN, TOKEN, REGISTRY_PASSWORD = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 import time
 from collections.abc import Awaitable, Iterable, Mapping
@@ -75,7 +76,7 @@ class Run:
         flags = (f"--audit-policy-file={policy}", f"--audit-log-path={audit.path}", "--audit-log-maxsize=0")
         plane = KubeControlPlane(self._assets, folder, api_flags=flags, durable=True)
         if data is not None:
-            plane.load(data)
+            shutil.copytree(data, plane.data)
         found = self.clusters[name] = Cluster(name, plane, connect(plane.kubeconfig), audit)
         await asyncio.to_thread(plane.start)
         binding = a_cluster_role_binding("rig-subjects", role="cluster-admin", groups=[GROUP])

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
+import orjson
 import pytest
 
-from watchword.accounts.hub.controllers import AccountEventReconciler
+from watchword.accounts.hub.controllers import AccountEvents
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import EVENTS, MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
-from watchword.runtime.event_recorder import EventRecorder, EventReporter
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.reconcile import Reader
+from watchword.runtime.raw_objects import Delta
 from watchword.testing.plane import Plane
 from watchword.testing.virtual_time import EPOCH
 
 HOUR = timedelta(hours=1)
 ROBOT = ObjectKey("edge-1", "robot")
-
-
-@dataclass
-class OneAccount(Reader):
-    """A cache with one account, or none."""
-
-    found: Object | None = None
-
-    def get(self, _resource: object, _key: ObjectKey) -> Object | None:
-        return self.found
-
-    def list(self, _resource: object, *, namespace: str = "", labels: str = "") -> Sequence[Object]:
-        return [self.found] if self.found is not None else []
-
-    def by_index(self, resource: object, _index: str, _value: str) -> Sequence[Object]:
-        return self.list(resource)
 
 
 def an_account(*, expires: datetime | None = None, uid: str = "u1", revoked: bool = False) -> Object:
@@ -69,19 +52,18 @@ async def test_tokens_of_accounts_are_told(plane: Plane, states: list[Object | N
     namespace = await plane.namespace("accounts")
     recorder = EventRecorder(
         plane.client(),
-        EventReporter("watchword.dev/test", "one"),
+        ("watchword.dev/test", "one"),
         clock=plane.clock,
         random=Random(1),
         counts=Metrics(),
     )
-    cache = OneAccount()
-    reconciler = AccountEventReconciler(cache, recorder, MANAGED_SERVICE_ACCOUNTS)
-    key = ObjectKey(namespace, "robot")
+    key, before = ObjectKey(namespace, "robot"), None
 
     for state in states:
         metadata = {"name": "robot", "namespace": namespace}
-        cache.found = state and {**state, "metadata": {**state["metadata"], **metadata}}
-        await reconciler.reconcile(key)
+        now = state and orjson.dumps({**state, "metadata": {**state["metadata"], **metadata}})
+        AccountEvents(recorder).observe(Delta(MANAGED_SERVICE_ACCOUNTS, key, before, now or None))
+        before = now or None
     await recorder.flush(timedelta(seconds=10))
 
     events = (await plane.client().list(EVENTS, namespace=namespace)).items

@@ -12,7 +12,8 @@ from tests.node_clusters import connected, is_available, join, watchword
 
 from watchword.accounts.hub.definition import DEPLOYMENT
 from watchword.addons.hub.deployment import deploy_name
-from watchword.admin.addons import accounts_bundle
+from watchword.admin.addons import AccountsAddonAdmin, accounts_bundle
+from watchword.admin.hub_setup import HubSetup, set_up_hub
 from watchword.admin.service_accounts import WORK_GRANTS_ROLE
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
@@ -24,13 +25,18 @@ from watchword.api.resources import (
     MANAGED_CLUSTER_ADDONS,
     MANAGED_SERVICE_ACCOUNTS,
     MANIFEST_WORKS,
+    SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.kube.access_reviews import who_am_i
+from watchword.discovery.cluster_info import ClusterInfo
+from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may, who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Unauthorized
+from watchword.operator.cluster_manager import CONTROLLER
+from watchword.pki.certificates import split_bundle
 from watchword.testing.builders import a_cluster_role_binding
 from watchword.testing.eventually import eventually, is_gone
+from watchword.testing.plane import Plane
 
 CLUSTER = "edge-1"
 
@@ -97,6 +103,19 @@ async def nothing_is_left(hub: Client, edge: Client) -> None:
         await eventually(hub, resource, ObjectKey.of(obj), is_gone)
     assert await hub.find(MANAGED_CLUSTER_ADDONS, ObjectKey(CLUSTER, ADDON_NAME)) is None
     await eventually(edge, SERVICE_ACCOUNTS, ObjectKey(ADDON_NAMESPACE, ADDON_NAME), is_gone)
+
+
+@pytest.mark.planes("embedded")  # what others left on the real one would be found
+async def test_hub_without_an_operator_gets_the_rights_to_serve_accounts(plane: Plane) -> None:
+    info = ClusterInfo(("https://hub.test:6443",), split_bundle(plane.ca_pem))
+    await set_up_hub(plane.client(), HubSetup(info, deploy=False))
+    hub = UserIdentity(f"system:serviceaccount:{CONTROLLER.namespace}:{CONTROLLER.name}")
+    reading = ResourceAccess("list", SECRETS)
+    assert not await may(plane.client(), hub, reading)
+
+    assert await AccountsAddonAdmin(plane.client()).install()
+
+    assert await may(plane.client(), hub, reading)
 
 
 async def test_manager_of_its_own_installs_the_agent_by_a_work(fleet: AccountsFleet) -> None:

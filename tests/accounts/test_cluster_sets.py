@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.accounts.fleet import PRESENT, AccountsFleet, Member
 
-from watchword.accounts.hub.replicas import ReplicaState
-from watchword.accounts.hub.set_account import decide_presence
+from watchword.accounts.hub.set_account import ReplicaState, decide_presence
 from watchword.api.accounts import copy_name, split_copy_name
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import ConditionType, Label

@@ -152,7 +152,7 @@ def a_token(**changes: object) -> AccountToken:
 
 
 def test_exec_credential_tells_when_it_expires() -> None:
-    printed = orjson.dumps(exec_credential(a_token()))
+    printed = orjson.dumps(exec_credential(a_token().token, a_token().expires_at))
     credential, expires = parse_exec_credential(printed, ExecPlugin("watchword"))
     assert expires == datetime(2030, 1, 1, tzinfo=UTC)
     assert credential.authorization == Sensitive("Bearer t.t.t")

@@ -11,7 +11,7 @@ from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339
 from watchword.health.facts import HubFacts
-from watchword.health.inventory import build_inventory, forecast_expiry, requires_action
+from watchword.health.inventory import build_inventory, forecast_expiry
 from watchword.health.states import InventoryHealth
 from watchword.testing.virtual_time import EPOCH
 
@@ -34,7 +34,7 @@ def an_account(*, rotates: bool) -> Object:
 def test_token_that_is_not_renewed_requires_action(*, rotates: bool) -> None:
     inventory = build_inventory(HubFacts(accounts=[an_account(rotates=rotates)]), now=EPOCH + HOUR)
     (expiring,) = forecast_expiry(inventory, now=EPOCH + HOUR, within=24 * HOUR)
-    assert requires_action(expiring) is not rotates
+    assert expiring.requires_action is not rotates
     assert expiring.row.holder == "account robot in edge-1"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import orjson
 import pytest
 from tests.accounts.fleet import AccountsFleet
 
@@ -22,8 +23,9 @@ from watchword.credentials.lifecycle import Reason
 from watchword.health.inventory_rows import decide_account_row
 from watchword.health.states import InventoryHealth
 from watchword.kube.errors import Forbidden
+from watchword.runtime.metrics import TokenRefreshMetrics
 from watchword.runtime.prometheus import CollectorRegistry
-from watchword.runtime.token_metrics import TokenRefreshMetrics
+from watchword.runtime.raw_objects import Delta
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.virtual_time import EPOCH
 
@@ -81,7 +83,8 @@ def test_account_is_judged_by_its_phase(account: Object, expected: InventoryHeal
 def test_age_and_expiry_are_those_of_the_worst_token() -> None:
     registry = CollectorRegistry()
     metrics = HubAccountMetrics(registry, now=lambda: EPOCH)
-    metrics.observe("u1", an_account({REPORTED: "True"}))
+    raw = orjson.dumps(an_account({REPORTED: "True"}))
+    metrics.observe(Delta(MANAGED_SERVICE_ACCOUNTS, ObjectKey("edge", "robot"), None, raw))
 
     assert registry.get_sample_value("watchword_account_oldest_token_age_seconds") == HOUR.total_seconds()
     assert registry.get_sample_value("watchword_account_soonest_expiry_seconds") == 4 * HOUR.total_seconds()
@@ -90,7 +93,7 @@ def test_age_and_expiry_are_those_of_the_worst_token() -> None:
 
 def test_token_that_is_not_renewed_does_not_count_as_about_to_expire() -> None:
     times = read_token_times(an_account({REPORTED: "True", ConditionType.ROTATION_SCHEDULED: "False"}))
-    assert times.expires_at is None
+    assert times.expires is None
 
 
 def test_failed_refresh_is_counted_by_reason_and_error() -> None:

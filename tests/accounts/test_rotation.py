@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.accounts.fleet import REPORTED, AccountsFleet, says
 from tests.helpers.replaced_account import ReplacedAccountTransport
 
-from watchword.accounts.agent.token_secrets import ClusterTrust, HeldToken, LocalAccount, decide_token, digest
+from watchword.accounts.agent.token_secrets import HeldToken, LocalAccount, decide_token, digest
 from watchword.admin.errors import OperationRefused
 from watchword.admin.rotate import CredentialRotator
 from watchword.admin.wait import ObjectWaiter
@@ -40,10 +40,10 @@ def an_account(uid: str = "u1", **spec: object) -> Account:
     return Account.read({**obj, "spec": {"rotation": rotation, **spec}})
 
 
-def trust(*key_ids: str, ca: bytes = CA) -> ClusterTrust:
+def trust(*key_ids: str, ca: bytes = CA) -> tuple[bytes, TokenEvidence]:
     evidence = TokenEvidence()
     evidence.keys.observe_published(frozenset(key_ids), now=EPOCH)
-    return ClusterTrust(ca, evidence)
+    return ca, evidence
 
 
 def held(account: Account, *, life: timedelta = HOUR) -> HeldToken:
@@ -62,13 +62,13 @@ def held(account: Account, *, life: timedelta = HOUR) -> HeldToken:
 )
 def test_token_is_renewed_within_its_issued_life(passed: timedelta, *, renews: bool) -> None:
     account = an_account()
-    decision = decide_token(account, LOCAL, held(account), trust("key-1"), now=EPOCH + passed)
+    decision = decide_token(account, LOCAL, held(account), *trust("key-1"), now=EPOCH + passed)
     assert isinstance(decision, Obtain) == renews
 
 
 def test_life_that_the_server_shortened_is_what_counts() -> None:
     account = an_account(rotation={"validity": "100h"})
-    decision = decide_token(account, LOCAL, held(account, life=HOUR), trust(), now=EPOCH)
+    decision = decide_token(account, LOCAL, held(account, life=HOUR), *trust(), now=EPOCH)
     assert isinstance(decision, Keep)
     assert decision.until is not None
     assert 0.4 * HOUR <= decision.until - EPOCH <= 0.8 * HOUR
@@ -76,7 +76,7 @@ def test_life_that_the_server_shortened_is_what_counts() -> None:
 
 def test_tokens_that_were_issued_together_are_not_renewed_together() -> None:
     accounts = [an_account(f"uid-{number}") for number in range(100)]
-    decisions = {decide_token(account, LOCAL, held(account), trust(), now=EPOCH) for account in accounts}
+    decisions = {decide_token(account, LOCAL, held(account), *trust(), now=EPOCH) for account in accounts}
     assert len(decisions) > 90
 
 
@@ -91,7 +91,7 @@ def test_tokens_that_were_issued_together_are_not_renewed_together() -> None:
 )
 def test_other_facts_replace_the_token_at_once(account: Account, uid: str, ca: bytes, reason: Reason) -> None:
     local = replace(LOCAL, uid=uid)
-    assert decide_token(account, local, held(an_account()), trust(ca=ca), now=EPOCH) == Obtain(reason)
+    assert decide_token(account, local, held(an_account()), *trust(ca=ca), now=EPOCH) == Obtain(reason)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_other_facts_replace_the_token_at_once(account: Account, uid: str, ca: b
 )
 def test_token_of_a_withdrawn_key_is_replaced(key_ids: set[str], passed: timedelta, *, renews: bool) -> None:
     account = an_account()
-    decision = decide_token(account, LOCAL, held(account), trust(*key_ids), now=EPOCH + passed)
+    decision = decide_token(account, LOCAL, held(account), *trust(*key_ids), now=EPOCH + passed)
     assert isinstance(decision, Obtain) == renews
 
 
@@ -128,7 +128,7 @@ async def test_token_is_replaced_when_the_cluster_withdraws_its_key(private_flee
 
 def test_rotation_that_is_off_never_renews() -> None:
     account = an_account(rotation={"enabled": False, "validity": "1h"})
-    assert decide_token(account, LOCAL, held(account), trust(), now=EPOCH + 9 * HOUR) == Keep(None)
+    assert decide_token(account, LOCAL, held(account), *trust(), now=EPOCH + 9 * HOUR) == Keep(None)
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b.c", "e30.e30.e30", "é.é.é"])

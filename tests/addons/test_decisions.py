@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from watchword.addons.agent.controllers import decide_addon_health
-from watchword.addons.agent.registration import AddonDrivers, choose_registration_status
+from watchword.addons.agent.credentials import AddonDrivers, choose_registration_status
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.hub.deployment import (
     decide_applied_condition,
     decide_available_condition,
     is_completed,
     is_current,
+    is_hook,
     merge_configs,
-    separate_hooks,
     split_manifests,
 )
 from watchword.addons.hub.feature_labels import choose_labels
@@ -254,10 +254,10 @@ def test_decide_retirement(works: str, age: int, left: int) -> None:
     ],
 )
 def test_decide_lease(lease: Object | None, status: str, reason: str, recheck: int | None) -> None:
-    verdict = decide_addon_health("a", lease, now=NOW)
+    condition, recheck_in = decide_addon_health("a", lease, now=NOW)
 
-    assert (verdict.condition.status, verdict.condition.reason) == (status, reason)
-    assert verdict.recheck_in == (None if recheck is None else timedelta(seconds=recheck))
+    assert (condition.status, condition.reason) == (status, reason)
+    assert recheck_in == (None if recheck is None else timedelta(seconds=recheck))
 
 
 def accepted(*, labels: dict[str, str] | None = None, **metadata: Any) -> Object:
@@ -354,7 +354,6 @@ def a_report(kind: str, **values: Any) -> Object:
     ("works", "status", "reason"),
     [
         pytest.param([], "Unknown", "WorkNotFound", id="no works"),
-        pytest.param([None], "Unknown", "WorkNotFound", id="work missing"),
         pytest.param([a_work("False")], "Unknown", "WorkNotApplied", id="not applied"),
         pytest.param([a_work("True", "False")], "False", "WorkUnavailable", id="something missing"),
         pytest.param([a_work("True", "True", a_report("Deployment"))], "False", "ProbeUnavailable", id="no replica"),
@@ -364,7 +363,7 @@ def a_report(kind: str, **values: Any) -> Object:
         pytest.param([a_work()], "True", "ProbeAvailable", id="nothing to probe"),
     ],
 )
-def test_decide_health(works: list[Object | None], status: str, reason: str) -> None:
+def test_decide_health(works: list[Object], status: str, reason: str) -> None:
     said = decide_available_condition(works)
 
     assert (said.status, said.reason) == (status, reason)
@@ -378,7 +377,7 @@ def test_decide_health(works: list[Object | None], status: str, reason: str) -> 
         pytest.param([a_work(), {}], "AddonManifestNotApplied", id="one not looked at"),
     ],
 )
-def test_decide_applied(works: list[Object | None], reason: str) -> None:
+def test_decide_applied(works: list[Object], reason: str) -> None:
     assert decide_applied_condition(works).reason == reason
 
 
@@ -400,9 +399,7 @@ def test_hooks_are_told_from_the_rest_by_their_mark() -> None:
     mark = {"addon.open-cluster-management.io/addon-pre-delete": ""}
     hook, rest = {"kind": "Job", "metadata": {"annotations": mark}}, {"kind": "ConfigMap", "metadata": {}}
 
-    found = separate_hooks([rest, hook])
-
-    assert (found.installed, found.hooks) == ((rest,), (hook,))
+    assert [is_hook(obj) for obj in (rest, hook)] == [False, True]
 
 
 def test_manifests_are_split_into_as_few_works_as_fit() -> None:

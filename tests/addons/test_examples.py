@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 import pytest
 from tests.addons.fleet import AddonFleet, decoded
+from tests.helpers.kubeconfigs import kubeconfig as a_kubeconfig
 from tests.helpers.node_cluster import a_cluster_with_node
 from tests.node_clusters import connected, is_available, join, watchword
 
@@ -35,7 +36,6 @@ from watchword.kube.client import Client
 from watchword.kube.kubeconfig_files import load_kubeconfig
 from watchword.kube.tokens import request_token
 from watchword.testing.builders import a_config_map
-from watchword.testing.credentials import kubeconfig as a_kubeconfig
 from watchword.testing.credentials import write_private
 from watchword.testing.eventually import eventually
 

@@ -14,7 +14,7 @@ from tests.addons.fleet import AddonFleet
 from tests.helpers.fleet import AUTOMATIC
 
 from watchword.api.conditions import find_condition
-from watchword.api.crds.schema import array, definition, record, string, version
+from watchword.api.crds.schema import definition
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType, Label
@@ -35,14 +35,16 @@ from watchword.runtime.manifests import establish_crds
 from watchword.testing.eventually import eventually, exists, is_gone
 
 FOLLOWED = ConditionType.INSTALL_STRATEGY_FOLLOWED
-DECISION = record("One cluster.", {"clusterName": string("Its name."), "reason": string("Why.")})
 DECISIONS = definition(
     PLACEMENT_DECISIONS,
-    version(
-        PLACEMENT_DECISIONS.version,
-        "What a placement decided.",
-        {"status": record("The clusters.", {"decisions": array("Each of them.", DECISION)})},
-    ),
+    "What a placement decided.",
+    """
+status: The clusters.
+  decisions list: Each of them.
+    -: One cluster.
+      clusterName: Its name.
+      reason: Why.
+""",
 )
 FORBIDDEN = Response(403, body=b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not for you"}')
 OPT_OUT = {Annotation.DISABLE_AUTOMATIC_INSTALLATION: "true"}

@@ -27,7 +27,7 @@ from watchword.api.resources import (
     ROLES,
 )
 from watchword.kube.errors import Forbidden
-from watchword.operator.bundles import hub_bundle
+from watchword.operator.bundles import BundleOptions, operator_bundle
 from watchword.operator.cluster_manager import hub_manifests
 from watchword.operator.rendering import role_with_binding
 from watchword.processes.hub import HubOptions, run_hub
@@ -46,7 +46,7 @@ async def deployed(addon_fleet: AddonFleet) -> AddonFleet:
     await addon_fleet.members.stop(addon_fleet.hub)
     await addon_fleet.client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(ADDON_NAMESPACE)))
     manager = CLUSTER_MANAGERS.manifest(ObjectKey.cluster("cluster-manager"), spec={})
-    for resource, obj in (*hub_bundle(manager), *hub_manifests(manager)):
+    for resource, obj in (*operator_bundle(BundleOptions(for_agent=False)), *hub_manifests(manager)):
         if resource in RIGHTS:
             await addon_fleet.client.apply(resource, obj, force=True)
     hub = addon_fleet.plane.fresh_client(ACCOUNT, ("system:serviceaccounts", "system:authenticated"))

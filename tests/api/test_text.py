@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from watchword.api import yaml
 from watchword.api.text import escape_text, is_safe_text
-from watchword.cli.common_options import format_document
 from watchword.cli.doctor import render_results
-from watchword.cli.output import render_table
+from watchword.cli.output import format_document, render_table
 from watchword.health.finding import CheckResult, fail
 
 HOSTILE = "a\x1b[2Jb\r\nc\u202ed\x9be\x7f\u2028f\u2066"

@@ -18,7 +18,6 @@ from watchword.apiserver.access.chain import StaticToken
 from watchword.apiserver.access.config import AccessControl, access_control_factory
 from watchword.apiserver.access.pki_directory import ephemeral_access_config
 from watchword.apiserver.access.rbac import AuthorizationDecision
-from watchword.apiserver.access.tokens import TokenLimits
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.serving.model import HandlerRequest, RequestInfo, User
 from watchword.apiserver.serving.watch import BOOKMARK_EVERY
@@ -97,7 +96,6 @@ class SecuredApi(Api):
             ephemeral_access_config(self.clock.now),
             issuer="https://issuer.test",
             admin_tokens=(StaticToken(Sensitive(ADMIN_TOKEN), User("admin", groups=("system:masters",))),),
-            token_limits=TokenLimits(maximum_seconds=86400),
         )
         access = access_control_factory(self.rules, now=self.clock.now, entropy=os.urandom)
         super().__init__(ControlPlane(MemoryStore(), self.clock.now, access))

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 import pytest_asyncio
+from tests.helpers.collections import delete_collection
 
 from watchword.api.bootstrap import TOKEN_SECRET_NAMESPACE, TOKEN_SECRET_TYPE
 from watchword.api.conditions import find_condition
@@ -119,8 +120,8 @@ class Fleet:
         for client in self.clients:
             await client.close()
         # Tokens are listed whole, and other tests may share this control plane.
-        await self.client.delete_collection(
-            SECRETS, namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}"
+        await delete_collection(
+            self.client, SECRETS, namespace=TOKEN_SECRET_NAMESPACE, fields=f"type={TOKEN_SECRET_TYPE}"
         )
 
 

@@ -12,7 +12,8 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label, agent_user, cluster_group
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.sensitive import Sensitive
-from watchword.discovery.discover import HttpsClientFactory
+from watchword.credentials.evidence import connect_with_token
+from watchword.kube.endpoint import Endpoint
 from watchword.pki.csr import build_csr
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
@@ -34,7 +35,7 @@ async def asks(cli_fleet: Fleet, label: str, subject: str, *, token: str, reques
         "signerName": KUBE_CLIENT_SIGNER,
         "usages": ["digital signature", "client auth"],
     }
-    client = HttpsClientFactory().verified(cli_fleet.plane.server, cli_fleet.plane.ca_pem, bearer=Sensitive(token))
+    client = connect_with_token(Endpoint(cli_fleet.plane.server, cli_fleet.plane.ca_pem))(Sensitive(token))
     metadata = {"labels": {Label.CLUSTER_NAME: label}}
     manifest = CERTIFICATE_SIGNING_REQUESTS.manifest(ObjectKey.cluster(name), metadata=metadata, spec=spec)
     await client.create(CERTIFICATE_SIGNING_REQUESTS, manifest)

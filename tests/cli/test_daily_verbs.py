@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,6 +74,24 @@ async def test_a_set_is_created_filled_bound_emptied_and_deleted(cli_fleet: Flee
     assert await cli_fleet.client.find(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name)) is None
     for argv in (["add", name, cluster], ["bind", name, "-n", place]):
         assert "there is no cluster set" in await cli_fleet.run("clusterset", *argv, code=ExitCode.NOT_FOUND)
+
+
+async def test_set_that_selects_by_labels_is_not_emptied_by_remove(cli_fleet: Fleet) -> None:
+    cluster, name = await a_hub(cli_fleet), cli_fleet.unique("set")
+    selector = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"set": name}}}
+    await cli_fleet.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), {"metadata": {"labels": {"set": name}}})
+    wanted = MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec={"clusterSelector": selector})
+    await cli_fleet.client.create(MANAGED_CLUSTER_SETS, wanted)
+
+    refused = await cli_fleet.run("clusterset", "delete", name, code=ExitCode.REFUSED)
+
+    assert "it selects them by labels" in refused
+
+
+async def test_lifetime_of_an_account_is_checked_before_anything_is_sent(cli_fleet: Fleet) -> None:
+    wrong = ["serviceaccount", "create", "ci", "-n", "team", "--validity", "banana"]
+
+    assert "--validity" in await cli_fleet.run(*wrong, code=ExitCode.NOT_USABLE)
 
 
 async def cluster_object(fleet: Fleet, name: str) -> dict[str, object]:
@@ -219,3 +238,12 @@ async def test_an_upgrade_is_planned_and_needs_a_yes(cli_fleet: Fleet) -> None:
     manager = await cli_fleet.client.get(CLUSTER_MANAGERS, ObjectKey.cluster("cluster-manager"))
     assert manager["spec"]["imagePullSpec"].endswith(f":{__version__}")
     assert "current" in await cli_fleet.run("upgrade")
+
+
+async def test_file_without_manifests_is_named(cli_fleet: Fleet, tmp_path: Path) -> None:
+    damaged = tmp_path / "works.yaml"
+    damaged.write_text("a: [")
+
+    refused = await cli_fleet.run("work", "create", "w", "-c", "edge", "-f", str(damaged), code=ExitCode.NOT_USABLE)
+
+    assert str(damaged) in refused

@@ -12,6 +12,7 @@ from tests.node_clusters import join, watchword
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 
 
+@pytest.mark.slow
 async def test_three_commands_bring_a_cluster_in_and_one_takes_it_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +14,16 @@ import pytest
 from tests.helpers.discoverable_hub import DiscoverableHub, a_discoverable_hub
 
 from watchword.api import yaml
+from watchword.api.bootstrap import CLUSTER_INFO
 from watchword.api.meta import ObjectKey
-from watchword.api.resources import SECRETS
+from watchword.api.resources import CONFIG_MAPS, SECRETS
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import run
-from watchword.discovery.token_secret import TokenRecord, TokenUsage, read_token_secret
+from watchword.discovery.setup import FIELD_MANAGER, DiscoverySetup, discovery_manifests
+from watchword.discovery.token_secret import TokenRecord, TokenStore, TokenUsage, read_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.kubeconfig_files import read_kubeconfig
+from watchword.runtime.manifests import apply_manifests
 from watchword.testing.plane import Plane
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120), pytest.mark.usefixtures("logs_in_file")]
@@ -93,6 +99,32 @@ async def test_join_command_in_a_pipe_holds_no_token_unless_asked_for(
         assert "watchword join" not in capsys.readouterr().out
     assert "@TOKEN_FILE" not in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.planes("embedded")  # others publish cluster-info on the real one
+async def test_no_token_is_made_where_no_cluster_could_join_by_it(hub: DiscoverableHub, capsys: Output) -> None:
+    await hub.plane.client().delete(CONFIG_MAPS, CLUSTER_INFO)
+
+    await watchword(hub, "token", "create", "--print-join-command", code=4)
+
+    assert "publishes no usable cluster-info" in " ".join(capsys.readouterr().err.split())
+    assert await TokenStore(hub.plane.client()).list() == ([], [])
+    await apply_manifests(hub.plane.client(), discovery_manifests(DiscoverySetup(hub.info)), manager=FIELD_MANAGER)
+
+
+async def test_interrupted_command_has_named_the_token_that_it_made(hub: DiscoverableHub) -> None:
+    argv = ("token", "create", "--print-join-command", "--kubeconfig", str(hub.plane.kubeconfig))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "watchword", *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    said = (await process.stderr.readline()).decode()  # no controller signs: the command goes on waiting
+    process.send_signal(signal.SIGINT)
+    await process.communicate()
+
+    (made,), _ = await TokenStore(hub.plane.client()).list()
+    assert said.startswith(f"warning: keep token {made.token.id} secret")
+    assert process.returncode == ExitCode.INTERRUPTED
 
 
 async def test_the_printed_command_discovers_the_hub(hub: DiscoverableHub, capsys: Output, tmp_path: Path) -> None:

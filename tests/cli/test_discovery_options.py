@@ -9,7 +9,8 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from watchword.cli.discovery_options import DiscoveryFlags, DiscoveryPlan, choose_plan, parse_duration_flag
+from watchword.cli.discovery_options import DiscoveryFlags, DiscoveryPlan, choose_plan
+from watchword.cli.options import parse_duration_flag
 from watchword.cli.secret_input import SecretReader
 from watchword.discovery.errors import DiscoveryError
 from watchword.pki.errors import PinRefused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from watchword.cli.examples import EXAMPLES
+from watchword.cli.examples import EXAMPLES, examples_of
 from watchword.cli.main import COMMANDS, GROUPS, PROCESSES, cli
 
 SCREENS = Path(__file__).parent / "screens"
@@ -49,6 +50,27 @@ def test_every_option_says_what_it_is(path: str) -> None:
             assert len(said.split()) >= 3, f"{path} {each.opts[0]}: {said!r} does not say what it is"
 
 
+TEXTS = [
+    pytest.param(path, each, id=f"{path} {each.human_readable_name}")
+    for path, command in ALL.items()
+    for each in command.params
+    if isinstance(each.type, click.types.StringParamType) and path != "help"
+    if isinstance(each, click.Argument) or {"--cluster", "--clusters", "--namespace"} & {*each.opts}
+    if path.split()[0] not in GROUPS[PROCESSES]
+]
+
+
+@pytest.mark.parametrize(("path", "parameter"), TEXTS)
+def test_empty_name_is_refused(path: str, parameter: click.Parameter) -> None:
+    """An unset variable of a script must not stand for every object, or for none."""
+    names = [] if isinstance(parameter, click.Argument) else parameter.opts[:1]
+
+    refused = CliRunner().invoke(cli, [*path.split(), *names, ""])
+
+    assert refused.exit_code == 2
+    assert re.search("is empty|Missing|is not one of", refused.output)
+
+
 @pytest.mark.parametrize("path", [path for path, command in ALL.items() if not isinstance(command, click.Group)])
 def test_every_command_has_an_example_that_parses(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -56,7 +78,7 @@ def test_every_command_has_an_example_that_parses(path: str, tmp_path: Path, mon
         (tmp_path / name).write_text("x7k2m9.q8w3e5r1t0y6u4i2")
     (tmp_path / "laptop").mkdir()
 
-    for line in EXAMPLES[path]:
+    for line in examples_of(path):
         words = shlex.split(line)
         assert words[: len(path.split())] == path.split()
         root = click.Context(cli, help_option_names=["-h", "--help"])  # as the command line makes it

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +18,9 @@ from click.testing import CliRunner
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.apiserver.access.pki_directory import PkiDirectory
 from watchword.apiserver.store.model import StoreOpenError
-from watchword.cli.common_options import fill_template
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import cli
+from watchword.cli.output import fill_template
 from watchword.cli.token import COLUMNS, token_row
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken, BootstrapTokenLimits
@@ -114,3 +118,19 @@ def test_nothing_is_completed_where_no_hub_answers(tmp_path: Path) -> None:
     environment = {"_WATCHWORD_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "5"}
 
     assert CliRunner(env=environment).invoke(cli, prog_name="watchword").output.strip() == ""
+
+
+def test_command_whose_reader_has_gone_ends_with_its_own_code() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "watchword", "manifests", "crds"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=60,
+    )
+    os.close(writer)
+
+    assert (ended.returncode, ended.stderr) == (ExitCode.BROKEN_PIPE, b"")

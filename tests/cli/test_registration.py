@@ -90,6 +90,17 @@ async def test_unjoin_gives_the_acceptance_back_and_leaves_nothing_here(member: 
     assert await client.find(SECRETS, ObjectKey(member.namespace, HUB_KUBECONFIG_SECRET)) is None
 
 
+async def test_cluster_that_left_is_told_how_its_new_key_gets_the_name(member: Member) -> None:
+    await member.asks()
+    await member.fleet.run("accept", "-c", member.name)
+    await member.joined()
+    await member.fleet.run("unjoin", *member.own)
+
+    said = json.loads(await member.join("-o", "json"))
+
+    assert said["next"].endswith(f"watchword rejoin --take-over --cluster-name {member.name}")
+
+
 async def test_unjoin_before_acceptance_cleans_up_here_and_says_what_is_left(member: Member) -> None:
     await member.asks()
     said = await member.fleet.run("unjoin", *member.own, code=5)

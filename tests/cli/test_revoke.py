@@ -13,10 +13,13 @@ from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_KUBECONFIG_SECRET
 from watchword.api.resources import EVENTS, LEASES, MANAGED_CLUSTERS, SECRETS
 from watchword.api.sensitive import Sensitive
+from watchword.cli.connection_options import ClusterConnection
+from watchword.cli.revoke import _authenticate
 from watchword.credentials.credential_secret import decode_data
 from watchword.kube.access_reviews import review_token
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden
+from watchword.kube.credentials import Credential
+from watchword.kube.errors import ConfigError, Forbidden
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,6 +168,13 @@ async def test_all_that_a_lost_machine_held_is_revoked_or_named(member: Member, 
 
     again, audit = await revoke(fleet, "held-by", str(laptop), code=5)
     assert ([row["changed"] for row in again["revocations"]], audit) == ([False], [])
+
+
+async def test_hub_that_cannot_be_named_says_nothing_about_a_credential(tmp_path: Path) -> None:
+    nowhere = ClusterConnection(tmp_path / "absent")
+
+    with pytest.raises(ConfigError):
+        await _authenticate(nowhere, Credential())
 
 
 def write(path: Path, data: bytes) -> None:

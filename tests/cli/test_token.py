@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from watchword.api import yaml
-from watchword.cli.common_options import format_document
 from watchword.cli.main import run
-from watchword.cli.output import render_table
+from watchword.cli.output import format_document, render_table
 from watchword.cli.token import COLUMNS, format_duration_left, token_document, token_row
 from watchword.discovery.token_secret import TokenRecord, TokenUsage
 from watchword.discovery.tokens import BootstrapToken, BootstrapTokenLimits
@@ -37,6 +36,8 @@ def test_generate_prints_one_token(capsys: pytest.CaptureFixture[str]) -> None:
         pytest.param(["create", "--usages", "all"], "'all' is not a usage", id="an unknown usage"),
         pytest.param(["create", "--ttl", "1d"], "24h, 90m", id="an unknown unit"),
         pytest.param(["create", "--max-uses", "0"], "max-uses", id="no use at all"),
+        pytest.param(["create", "-o", "jsonpath={range .a}"], "is not supported", id="a template that is no path"),
+        pytest.param(["create", "-o", "jsonpath={.a[}"], "not understood", id="a malformed path"),
         pytest.param(["delete", "nonsense"], "token id", id="no id"),
         pytest.param(["delete"], "Missing argument", id="nothing to delete"),
     ],

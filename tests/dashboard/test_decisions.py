@@ -26,17 +26,17 @@ from watchword.api.time import rfc3339
 from watchword.cli.main import cli
 from watchword.dashboard.history import describe_change
 from watchword.dashboard.rows import (
-    NOTES,
     decide_rows,
 )
 from watchword.dashboard.server import load_assets
-from watchword.dashboard.sources import FleetFacts
 from watchword.discovery.token_secret import TokenRecord
 from watchword.discovery.tokens import BootstrapToken
-from watchword.health.facts import HubFacts
+from watchword.health.facts import HubFacts, read_each_pull_secret
 from watchword.health.finding import Finding
 from watchword.health.inventory_rows import (
     AUTHORITY,
+    CAUSES,
+    HEALTH,
     PULL_SECRET,
     AddonRow,
     ClusterRow,
@@ -45,9 +45,8 @@ from watchword.health.inventory_rows import (
 from watchword.health.row_findings import addon_finding, cluster_finding, credential_finding
 from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority
-from watchword.pullsecrets.dockercfg import render_dockercfg
 from watchword.pullsecrets.inventory import PullSecretHealth
-from watchword.pullsecrets.pull_secret import project_pull_secret
+from watchword.pullsecrets.pull_secret import project_pull_secret, render_dockercfg
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -138,12 +137,12 @@ def test_describe_change(old: dict[str, object], new: dict[str, object], told: l
 def test_two_authorities_of_one_name_are_two_rows() -> None:
     authorities = [Authority.make("ca", now=NOW - timedelta(days=days)).certificate for days in (1, 2)]
 
-    decided = decide_rows(FleetFacts(HubFacts(authorities=authorities)), "kube-public/cluster-info", number=4, now=NOW)
+    decided = decide_rows(HubFacts(authorities=authorities), "kube-public/cluster-info", number=4, now=NOW)
 
     assert len({row.id for row in decided.rows}) == 2
 
 
-def some_facts() -> dict[str, FleetFacts]:
+def some_facts() -> dict[str, HubFacts]:
     """Return facts whose rows the time alone changes, each by another rule."""
     authority = Authority.make("ca", now=NOW).certificate
     token = TokenRecord(BootstrapToken.generate(), expires=NOW + timedelta(days=1))
@@ -157,9 +156,13 @@ def some_facts() -> dict[str, FleetFacts]:
         for name, content in contents.items()
     }
     return {
-        "authority": FleetFacts(HubFacts(authorities=(authority,))),
-        "join token": FleetFacts(HubFacts(tokens=(token,))),
-        **{f"{name} pull secret": FleetFacts(HubFacts(), [each]) for name, each in pull_secrets.items() if each},
+        "authority": HubFacts(authorities=(authority,)),
+        "join token": HubFacts(tokens=(token,)),
+        **{
+            f"{name} pull secret": HubFacts(pull_secrets=read_each_pull_secret([each]))
+            for name, each in pull_secrets.items()
+            if each
+        },
     }
 
 
@@ -178,8 +181,8 @@ def test_rows_stay_the_same_until_they_are_to_be_decided_anew(name: str) -> None
     assert decide_rows(facts, name, number=0, now=instant + timedelta(days=9999)).rows == decided.rows
 
 
-def test_every_health_of_a_pull_secret_has_a_row() -> None:
-    assert set(NOTES) == set(PullSecretHealth)
+def test_every_health_of_a_pull_secret_that_needs_attention_has_a_cause() -> None:
+    assert set(CAUSES) == {each for each in PullSecretHealth if HEALTH[each].needs_attention}
 
 
 def test_reasons_are_those_of_the_sources_and_each_has_a_command_where_something_is_wrong() -> None:

@@ -22,11 +22,13 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CONFIG_MAPS, M
 from watchword.dashboard.fleet import OBJECTS_AT_ONCE, Fleet
 from watchword.dashboard.process import observe_readable
 from watchword.dashboard.row_index import REMOVALS_KEPT, ObjectRows, RowIndex
-from watchword.dashboard.rows import Row, build_fleet_inventory, inventory_rows
+from watchword.dashboard.rows import Row, inventory_rows
 from watchword.dashboard.server import BrowserCopy
 from watchword.dashboard.sources import CLUSTERS, DASHBOARD_SOURCES, Source, SourcedObject, gather_facts
-from watchword.dashboard.viewers import EVERYTHING, Visibility, limit_objects
+from watchword.dashboard.viewers import EVERYTHING, Visibility
+from watchword.health.facts import PULL_SECRETS
 from watchword.health.finding import FindingMetrics
+from watchword.health.inventory import build_inventory
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.registration.grpc.driver import CA_BUNDLE, SERVER
@@ -87,8 +89,16 @@ async def read_everything(client: Client) -> list[SourcedObject]:
 
 def whole_rows(objects: Iterable[SourcedObject], *, now: datetime) -> Counter[bytes]:
     """Return the rows of a fleet, decided at once."""
-    inventory = build_fleet_inventory(gather_facts(objects), now=now)
-    return Counter(orjson.dumps(fields) for fields in inventory_rows(inventory, now=now))
+    each = list(objects)
+    single = [[row] for row in each if row[0].name == PULL_SECRETS]  # several in one state would be one row
+    parts = [[row for row in each if row[0].name != PULL_SECRETS], *single]
+    inventories = [build_inventory(gather_facts(part), now=now) for part in parts]
+    return Counter(orjson.dumps(fields) for found in inventories for fields in inventory_rows(found, now=now))
+
+
+def limit_objects(objects: Iterable[SourcedObject], seen: Visibility) -> list[SourcedObject]:
+    """Return only what a person may see."""
+    return [(source, obj) for source, obj in objects if seen.sees(source, source.part(ObjectKey.of(obj)))]
 
 
 async def a_whole_hub(hub: CredentialFleet) -> None:

@@ -18,7 +18,7 @@ from tests.helpers.cluster_info_server import ClusterInfoServer, signed_cluster_
 from watchword.api.http import Request, Response
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery, HttpsClientFactory, PollOptions
-from watchword.discovery.discovery_document import DocumentReader
+from watchword.discovery.discovery_document import read_document
 from watchword.discovery.errors import DiscoveryError, DiscoveryReason
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.tls import Trust
@@ -181,8 +181,8 @@ async def test_old_tls_versions_are_refused(tmp_path: Path) -> None:
         assert server.heard == []
 
 
-def reader(text: bytes = b"") -> DocumentReader:
-    return DocumentReader(BytesIO(text), Trust(OURS.certificate.pem))
+async def read(source: str, text: bytes = b"") -> bytes:
+    return await read_document(source, BytesIO(text), Trust(OURS.certificate.pem))
 
 
 DOCUMENT = write_cluster_info(ClusterInfo(("https://hub:6443",), (OURS.certificate,))).encode()
@@ -196,10 +196,10 @@ async def test_a_document_is_read_from_file_standard_input_and_https(tmp_path: P
         return Response(307, (("Location", "/b"),)) if request.path == "/a" else Response(200, body=DOCUMENT)
 
     async with serve_tls(handle, OURS, tmp_path) as server:
-        assert await reader().read(f"{server.url}/a") == DOCUMENT
+        assert await read(f"{server.url}/a") == DOCUMENT
         assert not any(request.header("Authorization") for request in server.heard)
-    assert await reader().read(str(path)) == DOCUMENT
-    assert await reader(DOCUMENT).read("-") == DOCUMENT
+    assert await read(str(path)) == DOCUMENT
+    assert await read("-", DOCUMENT) == DOCUMENT
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ async def test_a_document_is_read_from_file_standard_input_and_https(tmp_path: P
 )
 async def test_other_sources_are_refused_without_being_opened(source: str) -> None:
     with pytest.raises(DiscoveryError):
-        await reader().read(source)
+        await read(source)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ async def test_a_download_that_strays_is_refused(answer: Response, tmp_path: Pat
 
     async with serve_tls(handle, OURS, tmp_path) as server:
         with pytest.raises(DiscoveryError):
-            await reader().read(f"{server.url}/cluster.yaml")
+            await read(f"{server.url}/cluster.yaml")
         assert len(server.heard) <= 4
 
 
@@ -250,10 +250,10 @@ async def test_a_download_from_a_server_that_the_system_does_not_know_is_refused
 
     async with serve_tls(handle, OTHER_CA, tmp_path) as server:
         with pytest.raises(DiscoveryError, match="cannot be read"):
-            await reader().read(f"{server.url}/cluster.yaml")
+            await read(f"{server.url}/cluster.yaml")
         assert server.heard == []
 
 
 async def test_standard_input_without_end_is_cut_off() -> None:
     with pytest.raises(DiscoveryError, match="larger than 1 MiB"):
-        await reader(b"x" * 2_000_000).read("-")
+        await read("-", b"x" * 2_000_000)

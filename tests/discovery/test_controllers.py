@@ -23,6 +23,7 @@ from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.runtime.cache import Cache
 from watchword.runtime.controller import Controller
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.metrics import Metrics
 from watchword.testing.virtual_time import EPOCH, VirtualClock
 
@@ -32,6 +33,16 @@ DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 INFO_PATH = CONFIG_MAPS.path(CLUSTER_INFO)
 
 
+class AnnouncingRecorder(EventRecorder):
+    """Keeps the warnings that are recorded."""
+
+    announced: list[str]
+
+    def warning(self, obj: Mapping[str, Any], reason: str, note: str, *, action: str = "") -> None:
+        del action
+        self.announced.append(f"{ObjectKey.of(obj)} {reason} {note}")
+
+
 @dataclass
 class ControllerHarness:
     """An API server in memory, its clock, and what was announced."""
@@ -39,9 +50,6 @@ class ControllerHarness:
     api: MemoryApi = field(default_factory=MemoryApi)
     clock: VirtualClock = field(default_factory=lambda: VirtualClock(asyncio.get_running_loop()))
     announced: list[str] = field(default_factory=list)
-
-    def warning(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
-        self.announced.append(f"{ObjectKey.of(obj)} {reason} {note}")
 
     def publish(self, info: ClusterInfo = INFO) -> None:
         data = {**self.signatures(), "kubeconfig": write_cluster_info(info)}
@@ -69,9 +77,9 @@ class ControllerHarness:
         cache = Cache.of(client)
         for resource, scope in SCOPES:
             cache.informer(resource, scope)
-        specs = discovery_controllers(
-            cache, client, self.clock, authorities=ClusterAuthorities(ca), warning_recorder=self
-        )
+        events = AnnouncingRecorder(client, ("test", "test"), clock=self.clock, random=Random(1), counts=Metrics())
+        events.announced = self.announced
+        specs = discovery_controllers(cache, client, self.clock, events, authorities=ClusterAuthorities(ca))
         running = [Controller(spec, metrics=Metrics(), random=Random(1)) for spec in specs]
         for controller in running:
             controller.subscribe({"": cache})

@@ -198,7 +198,6 @@ async def test_a_document_is_trusted_and_replaced_by_what_the_cluster_publishes(
     newer = ClusterInfo((HUB, "https://second:6443"), (OURS.certificate,))
     hub = a_hub(OURS, signed_cluster_info(write_cluster_info(newer)))
     assert await discovery(hub).by_document(TEXT.encode()) == newer
-    assert await discovery(hub).by_document(TEXT.encode(), refresh=False) == INFO
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.discovery.controllers import decide_signatures
 from watchword.discovery.discover import BootstrapTokenDiscovery, ClusterDiscovery
 from watchword.discovery.errors import BootstrapFailed, BootstrapTokenRefused, DiscoveryReason
-from watchword.discovery.setup import DiscoverySetup, set_up_discovery
+from watchword.discovery.setup import FIELD_MANAGER, DiscoverySetup, discovery_manifests
 from watchword.discovery.tls_bootstrap import TlsBootstrap
 from watchword.discovery.token_secret import TokenStore, TokenUsage
 from watchword.kube.connect import connect
@@ -30,6 +30,7 @@ from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
+from watchword.runtime.manifests import apply_manifests
 from watchword.testing.eventually import eventually, is_gone
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
@@ -135,7 +136,7 @@ async def test_a_changed_cluster_info_is_signed_again_but_a_foreign_one_is_not(h
     async with hub.controllers():
         before = await hub.signed_for(token)
         moved = ClusterInfo((hub.plane.server, "https://second:6443"), hub.info.authorities)
-        await set_up_discovery(hub.client, DiscoverySetup(moved))
+        await apply_manifests(hub.client, discovery_manifests(DiscoverySetup(moved)), manager=FIELD_MANAGER)
         name = f"jws-kubeconfig-{token.id}"
         await eventually(
             hub.client,
@@ -153,7 +154,7 @@ async def test_setting_up_again_changes_nothing_and_keeps_signatures(hub: Discov
     token = await hub.has_token()
     async with hub.controllers():
         before = await hub.signed_for(token)
-    await set_up_discovery(hub.client, DiscoverySetup(hub.info))
+    await apply_manifests(hub.client, discovery_manifests(DiscoverySetup(hub.info)), manager=FIELD_MANAGER)
     after = await hub.client.get(CONFIG_MAPS, CLUSTER_INFO)
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     assert after["data"] == before["data"]
@@ -187,7 +188,7 @@ async def test_our_signatures_are_those_of_kube_controller_manager_to_the_byte(h
 
 async def test_a_discovery_document_is_refreshed_through_its_own_authority(hub: DiscoverableHub) -> None:
     moved = replace(hub.info, endpoints=(hub.plane.server, "https://second:6443"))
-    await set_up_discovery(hub.client, DiscoverySetup(moved))
+    await apply_manifests(hub.client, discovery_manifests(DiscoverySetup(moved)), manager=FIELD_MANAGER)
     assert await ClusterDiscovery(hub.client_factory).by_document(write_cluster_info(hub.info).encode()) == moved
     await hub.client.delete(CONFIG_MAPS, CLUSTER_INFO)
     with pytest.raises(NotFound):

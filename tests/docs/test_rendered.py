@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tools.docs import rendered
-from tools.reasons import Sources, read_sources
+from tools.reasons import Sources, UnreadableReasonError, read_sources
 
 ROOT = Path(__file__).parents[2]
 REFERENCES = ("cli.md", "api.md", "conditions.md", "rights.md", "metrics.md")
@@ -39,46 +41,114 @@ def test_every_rendered_file_is_compared(pages: dict[str, str]) -> None:
     assert sorted(pages) == sorted(FILES)
 
 
-def test_reasons_are_read_from_constants_helpers_tables_and_loops(tmp_path: Path) -> None:
-    (tmp_path / "api").mkdir()
-    (tmp_path / "api" / "names.py").write_text('class ConditionType:\n    READY = "Ready"\n')
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "promise.py").write_text(EXAMPLE)
+@pytest.fixture
+def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Sources]]:
+    """Read a package of one module that can import the product."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "example").mkdir()
 
-    found = {(said.subject, said.reason, said.tone, said.message) for said in Sources(tmp_path).conditions()}
+    def read(source: str) -> Sources:
+        (tmp_path / "example" / "promise.py").write_text(HEAD + source)
+        return Sources(tmp_path / "example")
 
-    assert found == {
-        ("Ready", "AllThere", "True", "everything is there"),
-        ("Ready", "Missing", "False", "waiting for …"),
-        ("Ready", "Early", "Unknown", ""),
-        ("Ready", "Late", "Unknown", ""),
-        ("", "RequestDenied", "", "the hub said no"),
-        ("", "RequestFailed", "", "the hub said no"),
-    }
+    yield read
+    for name in ("example", "example.promise"):
+        sys.modules.pop(name, None)
 
 
-EXAMPLE = """
+HEAD = """
+from watchword.api.conditions import Condition
 from watchword.api.names import ConditionType
-from watchword.credentials.driver import Pending
 
+class Refused(Exception):
+    def __init__(self, reason, message):
+        self.reason = reason
+"""
+EXAMPLE = """
 GOOD = "AllThere"
+KINDS = ((KeyError, "NoKey"), (OSError, "NoFile"))
 
 def judge(thing):
     if thing:
-        return Condition.true(ConditionType.READY, GOOD, "everything is there")
-    return say("Missing", f"waiting for {thing}")
+        return Condition.true(ConditionType.JOINED, GOOD, "everything is there")
+    return say(thing) or say(thing, "Missing", f"waiting for {thing}")
 
-def say(reason, message):
-    return Condition.false(ConditionType.READY, reason, message)
+def say(thing, reason="Absent", message="nothing", *, now=None):
+    return Condition.false(ConditionType.JOINED, reason, message)
 
 def guess(now):
-    reason = "Early" if now else "Late"
-    return Condition.unknown(ConditionType.READY, reason, str(now))
+    reason = "Early"
+    if now:
+        reason = "Late"
+    return Condition.unknown(ConditionType.JOINED, reason, str(now))
 
-def wait():
-    for verdict in ("Denied", "Failed"):
-        return Pending(f"Request{verdict}", "the hub said no", recheck=1)
+def explain(error):
+    reason = next(reason for kind, reason in KINDS if isinstance(error, kind))
+    return {"type": "Ready", "status": "False", "reason": reason}
+
+def ask(self):
+    try:
+        raise Refused("RequestDenied", "the hub said no")
+    except Refused as refusal:
+        self.events.warning({}, refusal.reason, str(refusal))
+    self.events.normal({}, "Asked", "the hub was asked")
 """
+
+
+def test_reasons_are_followed_through_constants_tables_functions_and_values(read: Callable[[str], Sources]) -> None:
+    sources = read(EXAMPLE)
+
+    said = {(each.subject, each.reason, each.tone, each.message) for each in sources.conditions()}
+    assert said == {
+        ("ManagedClusterJoined", "AllThere", "True", "everything is there"),
+        ("ManagedClusterJoined", "Missing", "False", "waiting for …"),
+        ("ManagedClusterJoined", "Absent", "False", "nothing"),
+        ("ManagedClusterJoined", "Early", "Unknown", ""),
+        ("ManagedClusterJoined", "Late", "Unknown", ""),
+        ("Ready", "NoKey", "False", ""),
+        ("Ready", "NoFile", "False", ""),
+        ("", "RequestDenied", "", "the hub said no"),
+    }
+    assert [(each.reason, each.tone) for each in sources.events()] == [("Asked", "Normal")]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        pytest.param("Condition.false('Ready', f'No{thing}')", "cannot read", id="made at run time"),
+        pytest.param("Condition.false('Ready', thing.reason)", "cannot read", id="field of an unknown class"),
+        pytest.param("Condition.false('Ready', *thing)", "cannot read", id="starred arguments"),
+        pytest.param("Condition('Ready', 'False', 'Missing')", "use Condition.true", id="bare condition"),
+        pytest.param("(Condition.true if thing else Condition.false)('Ready', 'On')", "cannot read", id="chosen"),
+        pytest.param("{'type': 'Ready', 'status': 'True', 'reason': str(thing)}", "cannot read", id="row"),
+        pytest.param("thing.recorder.warning({}, str(thing), 'note')", "cannot read", id="event"),
+        pytest.param("Condition.false('Ready', 'too many frames')", "not a reason", id="sentence"),
+        pytest.param("partial(say, 'Ready')", "cannot read", id="function that is not called"),
+        pytest.param("say('Ready', **thing)", "cannot read", id="arguments by a mapping"),
+        pytest.param("replace(thing, reason='Missing')", "cannot read", id="changed condition"),
+    ],
+)
+def test_reason_that_cannot_be_read_fails_with_file_and_line(
+    line: str, problem: str, read: Callable[[str], Sources]
+) -> None:
+    source = f"\ndef say(type_, reason):\n    Condition.true(type_, reason)\n\ndef judge(thing):\n    {line}\n"
+
+    with pytest.raises(UnreadableReasonError, match=rf"promise.py:{(HEAD + source).count(chr(10))}: .*{problem}"):
+        read(source)
+
+
+def test_every_constructed_reason_is_in_the_reference(pages: dict[str, str]) -> None:
+    """Compares with all literals beside a condition, found by another way than the reference is."""
+    listed = set(re.findall(r"`(\w+)`", pages["docs/reference/conditions.md"]))
+    text = "".join(
+        path.read_text() for path in (ROOT / "src" / "watchword").rglob("*.py") if "apiserver" not in path.parts
+    )
+    made = r"(?:Condition\.(?:true|false|unknown)|events\.(?:normal|warning|refusal))\(\s*[^,()]+,\s*\"(\w+)\""
+
+    found = set(re.findall(made, text))
+
+    assert len(found) > 100
+    assert found - listed == set()
 
 
 def test_every_reason_that_troubleshooting_names_is_one_that_the_code_gives(pages: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ from watchword.api.addon import Addon
 from watchword.api.cluster import Cluster, is_accepted, is_member
 from watchword.api.crds import HUB_CRDS, MANAGED_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
-from watchword.api.meta import Object, ObjectKey, ObjectRef, mapping_at
+from watchword.api.meta import Object, ObjectKey, ObjectRef, list_at, mapping_at
 from watchword.api.names import Annotation
 from watchword.api.resources import ADDON_DEPLOYMENT_CONFIGS, CONFIG_MAPS
 from watchword.credentials.certificates.name_ownership import read_name_owner
@@ -24,10 +24,9 @@ from watchword.operator.klusterlet import agent_flags, validate_klusterlet
 from watchword.registration.hub.cluster_lease import LeaseObservation, decide_lease_conditions
 from watchword.registration.hub.cluster_removal import cleanup_priority
 from watchword.work.applied_work_store import read_applied_resources
-from watchword.work.errors import NotPermitted
-from watchword.work.executor import executor_of
+from watchword.work.executor import NotPermitted, executor_of
 from watchword.work.hub import decide_work_expiry
-from watchword.work.manifests import manifests_of, meta_of, validate_manifest
+from watchword.work.manifests import meta_of, validate_manifest
 from watchword.work.plan import choose_manifest_config, is_orphaned
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -122,7 +121,7 @@ def read_account(obj: Object) -> None:
 
 def read_work(obj: Object) -> None:
     decide_work_expiry(obj)
-    for number, manifest in enumerate(manifests_of(obj)):
+    for number, manifest in enumerate(list_at(obj, "spec", "workload", "manifests")):
         meta_of(number, manifest)
         validate_manifest(manifest)
     spec = mapping_at(obj, "spec")

@@ -31,6 +31,7 @@ from watchword.api.time import rfc3339, rfc3339_micro
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.health.facts import LOCKS
 from watchword.operator.cluster_manager import CLUSTER_MANAGER
+from watchword.operator.pull_secret_manifests import REGISTRY_AUTH
 from watchword.operator.rendering import MANAGED_BY, OPERATOR
 from watchword.pki.certificates import split_bundle
 from watchword.runtime.manifests import establish_crds
@@ -127,7 +128,7 @@ async def world(plane: Plane) -> World:
     info = ClusterInfo(("https://hub.test:6443",), split_bundle(plane.ca_pem))
     await install_once(plane, "kinds of a hub", made.fleet.define_kinds)
     await set_up_hub(client, HubSetup(info, deploy=False))
-    for namespace in (HUB_NAMESPACE, OPERATOR.namespace, CONFIGURATION.namespace):
+    for namespace in (HUB_NAMESPACE, OPERATOR.namespace, CONFIGURATION.namespace, REGISTRY_AUTH.namespace):
         await client.apply(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(namespace)), force=True)
     await made.deploy(OPERATOR)
     await made.deploy(CONTROLLER)

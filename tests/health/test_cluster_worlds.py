@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 from tests.health.conftest import AGENT, AGENT_SECRET, BOOTSTRAP_SECRET, KLUSTERLET, World
+from tests.helpers.kubeconfigs import kubeconfig
 
 from watchword.api.names import Annotation
 from watchword.api.resources import DEPLOYMENTS, KLUSTERLETS, SECRETS
@@ -16,7 +17,6 @@ from watchword.health.examination import Examination
 from watchword.health.finding import Finding, Severity, urgent
 from watchword.operator.rendering import OPERATOR
 from watchword.registration.aws_irsa.agent import TokenSource
-from watchword.testing.credentials import kubeconfig
 from watchword.testing.plane import Plane
 
 pytestmark = pytest.mark.planes("embedded")  # the real one is shared, so what others left would be found

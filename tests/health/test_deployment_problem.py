@@ -8,7 +8,11 @@ import pytest
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import DEPLOYMENTS, PODS
-from watchword.health.processes import decide_deployment_problem
+from watchword.health.facts import ProcessFacts
+from watchword.health.processes import decide_deployment_problem, decide_process_findings
+from watchword.operator.bundles import DASHBOARD
+from watchword.operator.rendering import OPERATOR
+from watchword.testing.virtual_time import EPOCH
 
 
 def a_deployment(available: str = "False", **conditions: str) -> Object:
@@ -141,3 +145,15 @@ def test_a_new_pod_that_cannot_start_is_named_while_the_old_one_serves() -> None
 
 def test_a_deployment_whose_roll_out_is_done_has_no_problem() -> None:
     assert decide_deployment_problem(a_deployment("True"), [ready()]) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "reasons"),
+    [pytest.param(DASHBOARD, [], id="dashboard"), pytest.param(OPERATOR, ["NoLeader"], id="operator")],
+)
+def test_lease_of_the_operator_is_expected_where_the_operator_runs(key: ObjectKey, reasons: list[str]) -> None:
+    deployment = a_deployment("True") | {"metadata": {"namespace": key.namespace, "name": key.name}}
+
+    found = decide_process_findings(ProcessFacts(deployments=[deployment]), (), (), now=EPOCH)
+
+    assert [finding.reason for finding in found] == reasons

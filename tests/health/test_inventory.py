@@ -288,7 +288,7 @@ def test_forecast_names_what_ends_soon_and_what_that_means() -> None:
         ("joining clusters", False),
         ("add-on sample on edge", True),
     ]
-    assert "edge2 is disconnected from the hub" in outlooks[0].consequence
+    assert "edge2 is disconnected from the hub" in outlooks[0].row.consequence
     assert [format_renewal(each.row, NOW) for each in outlooks] == ["16d ago", "-", "within 4d"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from watchword.api.meta import Object
 from watchword.health.facts import HubFacts
-from watchword.health.inventory import build_inventory, forecast_expiry, requires_action
+from watchword.health.inventory import build_inventory, forecast_expiry
 from watchword.health.states import InventoryHealth
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
@@ -53,7 +53,7 @@ def test_forecast_names_the_server_certificate() -> None:
     found = forecast_expiry(inventory, now=NOW, within=2 * MONTH)
 
     assert [row.row.kind for row in found] == ["gRPC server certificate"]
-    assert not requires_action(found[0])
+    assert not found[0].requires_action
 
 
 @pytest.mark.parametrize("data", [{}, {BUNDLE_KEY: "damaged", SERVING_KEY: ""}])

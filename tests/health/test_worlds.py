@@ -50,6 +50,7 @@ from watchword.health.hub_rules import decide_hub_findings
 from watchword.health.inventory import build_inventory
 from watchword.health.states import InventoryHealth
 from watchword.operator.cluster_manager import CLUSTER_MANAGER
+from watchword.operator.pull_secret_manifests import REGISTRY_AUTH
 from watchword.operator.rendering import OPERATOR
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
@@ -231,9 +232,9 @@ WORLDS: dict[str, tuple[Break, str, str]] = {
         f"kubectl edit configmap -n {CONFIGURATION.namespace} {CONFIGURATION.name}",
     ),
     "registry token service at zero replicas": (
-        lambda world: world.deploy(ObjectKey(CONFIGURATION.namespace, "watchword-registry-auth"), replicas=0),
+        lambda world: world.deploy(REGISTRY_AUTH, replicas=0),
         "watchword-registry-auth is scaled to 0",
-        f"kubectl -n {CONFIGURATION.namespace} scale deployment watchword-registry-auth --replicas=1",
+        f"kubectl -n {REGISTRY_AUTH.namespace} scale deployment watchword-registry-auth --replicas=1",
     ),
     "dashboard cannot start": (
         lambda world: world.deploy(

@@ -12,7 +12,6 @@ from tests.helpers.memory_api import status_response
 from watchword.api.bootstrap import CLUSTER_INFO, KUBECONFIG_KEY, SIGNATURE_PREFIX
 from watchword.api.http import Request, Response
 from watchword.api.resources import CONFIG_MAPS
-from watchword.api.sensitive import Sensitive
 from watchword.discovery.cluster_info import ClusterInfo, read_pins, write_cluster_info
 from watchword.discovery.discover import ONE_TRY
 from watchword.discovery.tokens import BootstrapToken
@@ -70,12 +69,9 @@ class FakeNetwork:
         """Return a client that trusts any server."""
         return Client.from_handler(lambda request: self._reach(server, None, request), retry=ONE_TRY)
 
-    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
+    def verified(self, server: str, ca: bytes) -> Client:
         """Return a client that trusts the servers of these CAs."""
-        authorization = None if bearer is None else Sensitive(f"Bearer {bearer.reveal()}")
-        return Client.from_handler(
-            lambda request: self._reach(server, ca, request), retry=ONE_TRY, authorization=authorization
-        )
+        return Client.from_handler(lambda request: self._reach(server, ca, request), retry=ONE_TRY)
 
     async def _reach(self, server: str, ca: bytes | None, request: Request) -> Response:
         publisher = self.servers.get(server)

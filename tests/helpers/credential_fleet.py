@@ -30,16 +30,16 @@ from watchword.api.resources import (
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339, rfc3339_micro
 from watchword.discovery.cluster_info import ClusterInfo
-from watchword.discovery.setup import DiscoverySetup, set_up_discovery
+from watchword.discovery.setup import FIELD_MANAGER, DiscoverySetup, discovery_manifests
 from watchword.discovery.token_secret import TokenRecord, write_token_secret
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
 from watchword.pki.authority import Authority
 from watchword.processes.hub import HUB_LEASE
-from watchword.pullsecrets.dockercfg import render_dockercfg
+from watchword.pullsecrets.pull_secret import render_dockercfg
 from watchword.registration.hub.installation import policy_manifests
-from watchword.runtime.manifests import establish_crds
+from watchword.runtime.manifests import apply_manifests, establish_crds
 from watchword.testing.builders import a_secret
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -60,7 +60,7 @@ class CredentialFleet(Struct, frozen=True):
         await self.define_kinds()
         authority = Authority.make("kubernetes", now=self.now - 300 * DAY)
         info = ClusterInfo(("https://hub.example:6443",), (authority.certificate,))
-        await set_up_discovery(self.client, DiscoverySetup(info))
+        await apply_manifests(self.client, discovery_manifests(DiscoverySetup(info)), manager=FIELD_MANAGER)
         for resource, policy in policy_manifests():
             await self.client.apply(resource, policy, force=True)
         await self._namespace(HUB_LEASE.namespace)

@@ -14,16 +14,20 @@ from watchword.api.bootstrap import CLUSTER_INFO, TOKEN_SECRET_NAMESPACE, TOKEN_
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from watchword.api.sensitive import Sensitive
+from watchword.credentials.evidence import connect_with_token
 from watchword.discovery.cluster_info import ClusterAuthorities, ClusterInfo
 from watchword.discovery.controllers import SCOPES, discovery_controllers
 from watchword.discovery.discover import HttpsClientFactory
-from watchword.discovery.setup import DiscoverySetup, discovery_manifests, set_up_discovery
+from watchword.discovery.setup import FIELD_MANAGER, DiscoverySetup, discovery_manifests
 from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
+from watchword.kube.endpoint import Endpoint
 from watchword.pki.certificates import split_bundle
 from watchword.runtime.cache import Cache
 from watchword.runtime.controller import Controller
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.manifests import apply_manifests
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually
 from watchword.testing.plane import Plane
@@ -62,7 +66,7 @@ class DiscoverableHub:
 
     def holding(self, token: BootstrapToken) -> Client:
         """Return a client with this token; the caller closes it."""
-        return self.client_factory.verified(self.plane.server, self.plane.ca_pem, bearer=Sensitive(token.reveal()))
+        return connect_with_token(Endpoint(self.plane.server, self.plane.ca_pem))(Sensitive(token.reveal()))
 
     @asynccontextmanager
     async def controllers(self) -> AsyncIterator[None]:
@@ -70,9 +74,10 @@ class DiscoverableHub:
         cache = Cache.of(self.client)
         for resource, scope in SCOPES:
             cache.informer(resource, scope)
-        specs = discovery_controllers(
-            cache, self.client, self.plane.clock, authorities=ClusterAuthorities(self.plane.ca_pem)
-        )
+        clock, authorities = self.plane.clock, ClusterAuthorities(self.plane.ca_pem)
+        reporter = ("test", "test")
+        events = EventRecorder(self.client, reporter, clock=clock, random=Random(1), counts=Metrics())
+        specs = discovery_controllers(cache, self.client, clock, events, authorities=authorities)
         running = [Controller(spec, metrics=Metrics(), random=Random(1)) for spec in specs]
         for controller in running:
             controller.subscribe({"": cache})
@@ -96,7 +101,7 @@ async def a_discoverable_hub(plane: Plane) -> AsyncIterator[DiscoverableHub]:
     """Set up discovery on a control plane and remove it again, tokens included."""
     info = ClusterInfo((plane.server,), split_bundle(plane.ca_pem))
     setup = DiscoverySetup(info)
-    await set_up_discovery(plane.client(), setup)
+    await apply_manifests(plane.client(), discovery_manifests(setup), manager=FIELD_MANAGER)
     try:
         yield DiscoverableHub(plane, info)
     finally:

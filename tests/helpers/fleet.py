@@ -11,6 +11,8 @@ from functools import partial
 from random import Random
 from typing import Any, TypeAlias
 
+from tests.helpers.collections import delete_collection
+from tests.helpers.leak_search import LeakSearch
 from tests.helpers.plane_image import install_once
 
 from watchword.addons.token.driver import LIFETIME as TOKEN_LIFETIME
@@ -236,7 +238,7 @@ class FleetHarness:
             with suppress(NotFound):
                 await self.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(name), {"metadata": {"finalizers": None}})
                 await self.client.delete(MANAGED_CLUSTERS, ObjectKey.cluster(name))
-            await self.client.delete_collection(CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={name}")
+            await delete_collection(self.client, CERTIFICATE_SIGNING_REQUESTS, labels=f"{Label.CLUSTER_NAME}={name}")
 
 
 def account_identity(account: ObjectKey) -> tuple[str, tuple[str, ...]]:
@@ -302,7 +304,7 @@ async def run_fleet(plane: Plane) -> AsyncIterator[FleetHarness]:
         await running.stop(*running.tasks)
         await running.forget()
     for metrics in running.metrics:  # numbers tell no secret, labels could
-        plane.leaks.require_none("the metrics of the hub", metrics.registry.exposition())
+        LeakSearch().require_none("the metrics of the hub", metrics.registry.exposition())
 
 
 def _seeded(text: str) -> Random:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import pytest
 from aiohttp import web
 
+from watchword.http.server import AlertingSslObject
 from watchword.kube.endpoint import Endpoint
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
@@ -31,7 +32,12 @@ async def serve(authority: Authority, tmp_path: Path) -> AsyncIterator[Callable[
     runners: list[web.AppRunner] = []
 
     async def start(
-        handler: Handler, *, issued: datetime | None = None, hosts: tuple[str, ...] = ("127.0.0.1",), ask: bool = False
+        handler: Handler,
+        *,
+        issued: datetime | None = None,
+        hosts: tuple[str, ...] = ("127.0.0.1",),
+        ask: bool = False,
+        version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
     ) -> Endpoint:
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", handler)
@@ -39,7 +45,9 @@ async def serve(authority: Authority, tmp_path: Path) -> AsyncIterator[Callable[
         runners.append(runner)
         await runner.setup()
         context = serving_context(authority, tmp_path, issued or datetime.now(UTC), hosts)
+        context.maximum_version = version
         if ask:
+            context.sslobject_class = AlertingSslObject
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(cadata=authority.certificate.pem.decode())
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
@@ -54,7 +62,7 @@ async def serve(authority: Authority, tmp_path: Path) -> AsyncIterator[Callable[
 def serving_context(authority: Authority, folder: Path, issued: datetime, hosts: tuple[str, ...]) -> ssl.SSLContext:
     key = PrivateKey.generate()
     names = AlternativeNames.for_hosts(hosts)
-    certificate = authority.issue_serving(key.public, names, now=issued, lifetime=DAY, common_name="server")
+    certificate = authority.issue_serving(key.public, names, now=issued, lifetime=DAY)
     (folder / "server.pem").write_bytes(certificate.pem + key.pem.reveal())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.pem")

@@ -32,7 +32,6 @@ from watchword.kube.errors import (
     NotFound,
     ServerError,
     TimedOut,
-    TooLarge,
     TooManyRequests,
     Unauthorized,
     Unreachable,
@@ -77,7 +76,7 @@ class Server:
 
 
 async def test_each_verb_sends_what_kubernetes_expects() -> None:
-    server = Server(*[ok() for _ in range(6)])
+    server = Server(*[ok() for _ in range(5)])
     client = server.client()
     secret = SECRETS.manifest(KEY)
 
@@ -86,7 +85,6 @@ async def test_each_verb_sends_what_kubernetes_expects() -> None:
     await client.patch(SECRETS, KEY, [{"op": "test"}], kind=PatchType.JSON)
     await client.update(CERTIFICATE_SIGNING_REQUESTS, {"metadata": {"name": "c"}}, subresource="approval")
     await client.patch(DEPLOYMENTS, KEY, {"spec": {"replicas": 2}}, subresource="scale")
-    await client.delete_collection(SECRETS, namespace="n", labels="a=b")
 
     assert [(r.method, r.path) for r in server.asked] == [
         ("POST", "/api/v1/namespaces/n/secrets"),
@@ -94,7 +92,6 @@ async def test_each_verb_sends_what_kubernetes_expects() -> None:
         ("PATCH", "/api/v1/namespaces/n/secrets/x"),
         ("PUT", "/apis/certificates.k8s.io/v1/certificatesigningrequests/c/approval"),
         ("PATCH", "/apis/apps/v1/namespaces/n/deployments/x/scale"),
-        ("DELETE", "/api/v1/namespaces/n/secrets"),
     ]
 
 
@@ -138,7 +135,7 @@ async def test_a_missing_object_is_none_to_find_and_an_error_to_get() -> None:
         pytest.param(status(409), Conflict, id="409"),
         pytest.param(status(409, "AlreadyExists"), AlreadyExists, id="409 because it exists"),
         pytest.param(status(410), Gone, id="410"),
-        pytest.param(status(413), TooLarge, id="413"),
+        pytest.param(status(413), ApiStatusError, id="413"),
         pytest.param(status(415), UnsupportedMediaType, id="415"),
         pytest.param(status(422), Invalid, id="422"),
         pytest.param(status(418), ApiStatusError, id="a code we do not know"),
@@ -181,6 +178,27 @@ async def test_a_list_that_never_fits_its_window_is_read_in_one_piece() -> None:
 
     assert len((await server.client().list(SECRETS)).items) == 2
     assert server.asked[-1].parameter("limit") == ""
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param(None, id="null"),
+        pytest.param(5, id="number"),
+        pytest.param("x", id="text"),
+        pytest.param([], id="list"),
+        pytest.param({}, id="no metadata"),
+        pytest.param({"metadata": None}, id="metadata is null"),
+        pytest.param({"metadata": ["name"]}, id="metadata is a list"),
+        pytest.param({"metadata": {"namespace": "n"}}, id="no name"),
+        pytest.param({"metadata": {"name": 5}}, id="name is a number"),
+    ],
+)
+async def test_list_with_an_item_that_is_no_named_object_is_malformed(item: Any) -> None:
+    server = Server(ok({"metadata": {}, "items": [{"metadata": {"name": "a"}}, item]}))
+
+    with pytest.raises(MalformedResponse, match=r"no object|no name"):
+        await server.client().list(SECRETS)
 
 
 REFUSED = Unreachable("refused", maybe_processed=False)

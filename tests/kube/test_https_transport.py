@@ -6,6 +6,7 @@ import asyncio
 import base64
 import gzip
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,15 @@ from watchword.kube.client import Client
 from watchword.kube.connect import make_client
 from watchword.kube.credentials import Credential, CredentialSource, FixedCredential, StoredCredential
 from watchword.kube.endpoint import Endpoint
-from watchword.kube.errors import ConfigError, KubeError, MalformedResponse, ServerError, Unauthorized, Unreachable
+from watchword.kube.errors import (
+    CertificateRefused,
+    ConfigError,
+    KubeError,
+    MalformedResponse,
+    ServerError,
+    Unauthorized,
+    Unreachable,
+)
 from watchword.kube.files import WatchedFile
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.request_sender import NO_RETRY
@@ -105,15 +114,44 @@ async def test_a_client_certificate_is_shown(serve: Serve, authority: Authority)
         assert await client.get(SECRETS, KEY)
 
 
-async def test_a_rejected_client_certificate_is_suspected_when_the_connection_ends(
-    serve: Serve, authority: Authority
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        pytest.param(ssl.TLSVersion.TLSv1_3, CertificateRefused, id="by a server that has proved its identity"),
+        pytest.param(ssl.TLSVersion.TLSv1_2, Unreachable, id="before the handshake has ended"),
+    ],
+)
+async def test_client_certificate_that_is_refused_by_an_alert_is_a_refused_credential(
+    serve: Serve, authority: Authority, version: ssl.TLSVersion, expected: type[Unreachable]
 ) -> None:
-    endpoint = await serve(echo, ask=True)
+    endpoint = await serve(echo, ask=True, version=version)
     expired = client_certificate(authority, issued=datetime.now(UTC) - timedelta(days=9))
 
-    sentence = await complaint(endpoint, FixedCredential(Credential(certificate=expired)))
+    async with connected(endpoint, FixedCredential(Credential(certificate=expired))) as client:
+        with pytest.raises(Unreachable, match="rejected the client certificate") as refusal:
+            await client.get(SECRETS, KEY)
 
-    assert "rejected the client certificate" in sentence
+    assert type(refusal.value) is expected
+
+
+BAD_CERTIFICATE = b"\x15\x03\x03\x00\x02\x02\x2a"
+"""A TLS alert in plain text, which needs neither key nor certificate."""
+
+
+async def test_alert_of_a_peer_without_a_certificate_does_not_refuse_the_credential(authority: Authority) -> None:
+    async def alert(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(BAD_CERTIFICATE)
+        writer.close()
+
+    async with await asyncio.start_server(alert, "127.0.0.1", 0) as server:
+        endpoint = Endpoint(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", authority.certificate.pem)
+        held = client_certificate(authority, issued=datetime.now(UTC))
+        async with connected(endpoint, FixedCredential(Credential(certificate=held))) as client:
+            with pytest.raises(Unreachable) as refusal:
+                await client.get(SECRETS, KEY)
+
+    assert not isinstance(refusal.value, CertificateRefused)
 
 
 async def test_a_certificate_of_another_authority_is_refused(serve: Serve) -> None:

@@ -273,15 +273,16 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None
 async def test_a_pod_finds_its_own_identity(tmp_path: Path) -> None:
     for name, text in (("token", "sesame\n"), ("ca.crt", "pem"), ("namespace", "team\n")):
         (tmp_path / name).write_text(text)
-    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    address = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    environment = {**address, "WATCHWORD_SERVICE_ACCOUNT": str(tmp_path)}
 
-    assert incluster_endpoint(environment, tmp_path).server == "https://[fd00::1]:443"
-    assert (await incluster_credential(tmp_path).current()).authorization == Sensitive("Bearer sesame")
+    assert incluster_endpoint(environment).server == "https://[fd00::1]:443"
+    assert (await incluster_credential(environment).current()).authorization == Sensitive("Bearer sesame")
 
 
-def test_outside_of_a_pod_there_is_no_such_identity(tmp_path: Path) -> None:
+def test_outside_of_a_pod_there_is_no_such_identity() -> None:
     with pytest.raises(ConfigError, match="this is not a pod"):
-        incluster_endpoint({}, tmp_path)
+        incluster_endpoint({})
 
 
 KEYS = st.sampled_from(

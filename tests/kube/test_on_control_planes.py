@@ -10,6 +10,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 import pytest
+from tests.helpers.collections import delete_collection
 
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, SERVICES
@@ -40,6 +41,21 @@ def config_map(namespace: str, name: str, **data: str) -> Object:
 @pytest.fixture
 async def namespace(plane: Plane) -> str:
     return await plane.namespace()
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+async def test_name_that_no_object_has_leads_to_no_other_path(plane: Plane, namespace: str, name: str) -> None:
+    client, key = plane.client(), ObjectKey(namespace, name)
+    await client.create(CONFIG_MAPS, config_map(namespace, "x"))
+
+    assert await client.find(CONFIG_MAPS, key) is None
+    with pytest.raises(NotFound):
+        await client.delete(CONFIG_MAPS, key)
+    with pytest.raises(NotFound):
+        await client.patch(CONFIG_MAPS, key, {"data": {"a": "1"}})
+    with pytest.raises(NotFound):
+        await client.delete(CONFIG_MAPS, ObjectKey("..", "x"))
+    assert await client.find(CONFIG_MAPS, ObjectKey(namespace, "x")) is not None
 
 
 async def test_object_goes_through_every_verb(plane: Plane, namespace: str) -> None:
@@ -116,7 +132,7 @@ async def test_a_collection_is_deleted_by_label(plane: Plane, namespace: str) ->
             CONFIG_MAPS, CONFIG_MAPS.manifest(ObjectKey(namespace, name), metadata={"labels": {"age": label}})
         )
 
-    await client.delete_collection(CONFIG_MAPS, namespace=namespace, labels="age=old")
+    await delete_collection(client, CONFIG_MAPS, namespace=namespace, labels="age=old")
 
     left = (await client.list(CONFIG_MAPS, namespace=namespace, labels="age")).items
     assert [item["metadata"]["name"] for item in left] == ["y"]

@@ -300,6 +300,7 @@ def killed(step: int, folder: Path, *argv: str | Path) -> bool:
     return code != 0
 
 
+@pytest.mark.slow
 async def test_restore_killed_at_any_step_leaves_old_or_new_data_and_can_be_repeated(tmp_path: Path) -> None:
     backup = await a_backup(tmp_path)
     flags = ("restore", backup, "--data-dir", tmp_path / "data", "--replace", "--yes")
@@ -314,6 +315,7 @@ async def test_restore_killed_at_any_step_leaves_old_or_new_data_and_can_be_repe
         assert await client.find(CONFIG_MAPS, KEPT) is not None
 
 
+@pytest.mark.slow
 async def test_backup_killed_at_any_step_leaves_no_partial_file_and_the_data_usable(tmp_path: Path) -> None:
     before = (await a_backup(tmp_path)).read_bytes()
     step = 1

@@ -9,25 +9,25 @@ import pytest
 
 from watchword.admin.errors import InvalidInput, NotReady
 from watchword.local.cloud import LocalCloud, read_cloud_files
-from watchword.local.trials import AWS
+from watchword.local.trials import AwsTrial
 
 
 @pytest.mark.parametrize("command", ["", "no-such-program --flag"])
 def test_missing_emulator_is_reported_with_the_variable_that_names_it(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(AWS.variable, command)
+    monkeypatch.setenv(AwsTrial.variable, command)
 
     with pytest.raises(InvalidInput, match=r"an emulator of aws: set \$WATCHWORD_AWS_EMULATOR to its command"):
-        LocalCloud(AWS, tmp_path / "aws").emulator_command()
+        LocalCloud(AwsTrial(), tmp_path / "aws").emulator_command()
 
 
 @pytest.mark.real_time
 async def test_emulator_that_ends_at_once_is_reported_with_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(AWS.variable, f"{sys.executable} -m no_such_module")
-    cloud = LocalCloud(AWS, tmp_path / "aws")
+    monkeypatch.setenv(AwsTrial.variable, f"{sys.executable} -m no_such_module")
+    cloud = LocalCloud(AwsTrial(), tmp_path / "aws")
 
     with pytest.raises(NotReady, match=r"has ended: .*emulator\.log says why"):
         await cloud.start(tmp_path / "hub", [])

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import base64
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
 from watchword.api.resources import NAMESPACES, SECRETS
+from watchword.apiserver.instance import InstanceSettings
+from watchword.apiserver.node.model import Launch
 from watchword.local.control_plane import LocalControlPlane
-from watchword.local.data_directory import ControlPlaneAddress
-from watchword.local.pods import TaskRunner
+from watchword.local.pods import RunningTask
+from watchword.local.workloads import WORKLOADS
 from watchword.runtime.clock import SystemClock
 from watchword.testing.builders import a_secret
 
 pytestmark = [pytest.mark.real_time]
 
 
+class NoPods:
+    """Runs no pods."""
+
+    async def start(self, launch: Launch) -> RunningTask:
+        raise OSError
+
+
 def a_member(folder: Path, *, port: int = 1, in_memory: bool = False) -> LocalControlPlane:
-    return LocalControlPlane(ControlPlaneAddress("hub", port), folder, SystemClock(), TaskRunner({}), in_memory)
+    settings = InstanceSettings(folder, port=port, in_memory=in_memory, node=WORKLOADS, runner=NoPods())
+    return LocalControlPlane("hub", settings, SystemClock())
+
+
+def with_settings(member: LocalControlPlane, **settings: Path | None) -> LocalControlPlane:
+    member.settings = replace(member.settings, **settings)
+    return member
 
 
 def a_key_file(folder: Path) -> Path:
@@ -72,7 +87,7 @@ def test_explain(tmp_path: Path, cause: OSError, kind: type[AdminError], sentenc
 
 
 async def test_secrets_are_encrypted_in_the_data_file(tmp_path: Path) -> None:
-    member = replace(a_member(tmp_path / "hub", port=0), encryption_key_file=a_key_file(tmp_path))
+    member = with_settings(a_member(tmp_path / "hub", port=0), encryption_key_file=a_key_file(tmp_path))
     await member.start()
 
     await member.client.create(SECRETS, a_secret("mine", namespace="default", data={"password": "plain-canary-text"}))
@@ -88,12 +103,14 @@ async def test_key_file_that_others_may_read_is_refused_with_the_remedy(tmp_path
     key.chmod(0o644)
 
     with pytest.raises(InvalidInput, match=f"hub cannot be started: key file {key} is open to other users: run chmod"):
-        await replace(a_member(tmp_path / "hub", port=0), encryption_key_file=key).start()
+        await with_settings(a_member(tmp_path / "hub", port=0), encryption_key_file=key).start()
 
 
 @pytest.mark.parametrize("audit", [pytest.param(True, id="switched on"), pytest.param(False, id="off")])
 async def test_audit_log_lies_beside_the_data(tmp_path: Path, *, audit: bool) -> None:
-    member = replace(a_member(tmp_path / "hub", port=0), audit=audit)
+    member = with_settings(
+        a_member(tmp_path / "hub", port=0), audit_log=tmp_path / "hub" / "audit.log" if audit else None
+    )
     await member.start()
 
     await member.client.list(NAMESPACES)

@@ -17,10 +17,10 @@ from watchword.local.data_directory import (
     ControlPlaneAddress,
     FleetDirectory,
     FleetLayout,
-    FreePorts,
     LayoutRequest,
     choose_layout,
     default_data_directory,
+    free_ports,
     remove_fleet,
     stop_running_fleet,
     temporary_fleet_directory,
@@ -34,11 +34,7 @@ TWO = FleetLayout(
 FOLDER = Path("/home/me/fleet")
 
 
-def ports() -> int:
-    return next(_NUMBERS)
-
-
-_NUMBERS = count(9000)
+ports = count(9000)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +84,13 @@ def test_contradictory_options_are_refused(recorded: FleetLayout | None, request
 
 
 def test_free_ports_are_free_each_once_and_of_those_that_no_connection_gets() -> None:
-    port, finder = FreePorts()(), FreePorts()
+    port = next(free_ports())
     found: list[int] = []
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         with pytest.raises(OperationRefused, match="no port between 20000 and 29999 is free"):
-            found.extend(iter(finder, None))
+            found.extend(free_ports())
 
     assert len(set(found)) == len(found) > 1000
     assert set(found) <= set(PORT_RANGE) - {port}
@@ -103,7 +99,7 @@ def test_free_ports_are_free_each_once_and_of_those_that_no_connection_gets() ->
 def test_a_new_cluster_is_given_no_port_of_the_others() -> None:
     wanted = iter([7001, 7000, 7005])
 
-    grown = choose_layout(TWO, LayoutRequest(3), lambda: next(wanted), FOLDER)
+    grown = choose_layout(TWO, LayoutRequest(3), wanted, FOLDER)
 
     assert grown.clusters[-1] == ControlPlaneAddress("cluster3", 7005)
 
@@ -112,7 +108,7 @@ def test_server_of_a_driver_has_a_port_of_its_own_that_stays() -> None:
     wanted = iter([7001, 7000, 7002, 7002, 7005])
     requested = LayoutRequest(1, 7001, registration_auth="grpc", needs_server_port=True)
 
-    chosen = choose_layout(None, requested, lambda: next(wanted), FOLDER)
+    chosen = choose_layout(None, requested, wanted, FOLDER)
 
     assert (chosen.registration_auth, chosen.server_port) == ("grpc", 7000)
     assert choose_layout(chosen, LayoutRequest(), ports, FOLDER) == chosen

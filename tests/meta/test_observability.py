@@ -15,10 +15,9 @@ from watchword.accounts.metrics import WHERE, HubAccountMetrics
 from watchword.api import yaml
 from watchword.cli.main import COMMANDS
 from watchword.health.finding import FindingMetrics
-from watchword.pullsecrets.registry_auth.token_service import TokenCounts
+from watchword.pullsecrets.registry_auth import token_counter
 from watchword.pullsecrets.settings import PullSecretMetrics
-from watchword.runtime.metrics import Metrics
-from watchword.runtime.token_metrics import TokenRefreshMetrics
+from watchword.runtime.metrics import Metrics, TokenRefreshMetrics
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "observability"
 ALERTS, DASHBOARD = FOLDER / "alerts.yaml", FOLDER / "dashboard.json"
@@ -31,7 +30,7 @@ def measured() -> set[str]:
     metrics.credentials.rotation_failed("nothing", "asked for")  # made when first asked for
     FindingMetrics(metrics.registry)
     PullSecretMetrics(metrics.registry, now=lambda: datetime.now(UTC))
-    TokenCounts(metrics.registry)
+    token_counter(metrics.registry)
     HubAccountMetrics(metrics.registry, now=lambda: datetime.now(UTC))
     TokenRefreshMetrics(metrics.registry, "account", WHERE)
     names: set[str] = set()

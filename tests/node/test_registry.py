@@ -21,7 +21,7 @@ from watchword.testing.process import free_port
 PROGRAMS = ("docker-registry", "skopeo", "openssl")
 MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
 SERVICE = "registry.test"
-SYSTEM = "watchword-pull-secrets"
+SYSTEM = "watchword-registry-auth"
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 

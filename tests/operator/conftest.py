@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.helpers.collections import delete_collection
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import IMAGE, Label
@@ -79,8 +80,10 @@ async def _clean(client: Client) -> None:
     for resource in (KLUSTERLETS, CLUSTER_MANAGERS):
         for obj in (await client.list(resource)).items:
             await client.patch(resource, ObjectKey.of(obj), {"metadata": {"finalizers": None}})
-        await client.delete_collection(resource)
+        await delete_collection(client, resource)
     for namespace in BundleOptions().namespaces:
         for resource in (DEPLOYMENTS, CRON_JOBS, SECRETS, ROLE_BINDINGS):
-            await client.delete_collection(resource, namespace=namespace)
-        await client.delete_collection(SERVICE_ACCOUNTS, namespace=namespace, labels=f"{Label.MANAGED_BY}={MANAGED_BY}")
+            await delete_collection(client, resource, namespace=namespace)
+        await delete_collection(
+            client, SERVICE_ACCOUNTS, namespace=namespace, labels=f"{Label.MANAGED_BY}={MANAGED_BY}"
+        )

@@ -10,8 +10,16 @@ from tests.operator.test_klusterlet import says
 
 from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import HUB_NAMESPACE
-from watchword.api.resources import CLUSTER_MANAGERS, CLUSTER_ROLE_BINDINGS, CRON_JOBS, DEPLOYMENTS, NAMESPACES
+from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE
+from watchword.api.resources import (
+    CLUSTER_MANAGERS,
+    CLUSTER_ROLE_BINDINGS,
+    CRON_JOBS,
+    DEPLOYMENTS,
+    KLUSTERLETS,
+    NAMESPACES,
+)
+from watchword.testing.eventually import is_gone
 
 HUB = "cluster-manager-controller"
 
@@ -38,6 +46,25 @@ async def test_hub_runs_the_image_of_the_operator_where_its_resource_names_none(
     hub = await operated.admin.get(DEPLOYMENTS, ObjectKey(HUB_NAMESPACE, HUB))
     assert hub["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.test/w:7"
     await _remove(operated)
+
+
+async def test_another_image_of_the_operator_is_rolled_out_to_hub_and_agent(operated: Operated) -> None:
+    await operated.has(CLUSTER_MANAGERS, "cluster-manager", spec={})
+    await operated.has(KLUSTERLETS, "klusterlet", spec={"clusterName": "edge"})
+    await operated.until(CLUSTER_MANAGERS, "cluster-manager", says("Applied", "True"))
+    await operated.until(KLUSTERLETS, "klusterlet", says("Applied", "True"))
+
+    await operated.install("registry.test/w:8")
+
+    await operated.until(DEPLOYMENTS, HUB, runs("registry.test/w:8"), HUB_NAMESPACE)
+    await operated.until(DEPLOYMENTS, "klusterlet-agent", runs("registry.test/w:8"), AGENT_NAMESPACE)
+    await operated.admin.delete(KLUSTERLETS, ObjectKey.cluster("klusterlet"))
+    await operated.until(KLUSTERLETS, "klusterlet", is_gone)
+    await _remove(operated)
+
+
+def runs(image: str) -> Callable[[Object | None], bool]:
+    return lambda found: found is not None and found["spec"]["template"]["spec"]["containers"][0]["image"] == image
 
 
 async def test_namespace_of_the_hub_that_is_gone_is_named_with_what_to_do(operated: Operated) -> None:

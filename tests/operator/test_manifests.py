@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from watchword.api.meta import Manifest, Object
+from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from watchword.api.yaml import load_all
 from watchword.cli.main import run
-from watchword.operator.bundles import agent_bundle, hub_bundle, install_crds, operator_bundle
+from watchword.operator.bundles import install_crds, operator_bundle
 from watchword.operator.cluster_manager import hub_manifests
+from watchword.operator.installation import read_installation
 from watchword.operator.klusterlet import agent_manifests
 from watchword.testing.plane import Plane
 
@@ -33,8 +34,8 @@ MANAGER: Object = {
     "rows",
     [
         pytest.param(operator_bundle(), id="operator"),
-        pytest.param(hub_bundle(), id="hub"),
-        pytest.param(agent_bundle(KLUSTERLET), id="agent"),
+        pytest.param(read_installation({}).hub_rows(), id="hub"),
+        pytest.param(read_installation({}, {"cluster_name": "edge"}).agent_rows(), id="agent"),
         pytest.param(hub_manifests(MANAGER), id="what the operator applies for a hub"),
         pytest.param(agent_manifests(KLUSTERLET), id="what the operator applies for an agent"),
     ],
@@ -66,6 +67,33 @@ def test_the_command_prints_what_kubectl_reads(argv: list[str], last: str, capsy
     objects = load_all(capsys.readouterr().out)
     assert objects[-1]["kind"] == last
     assert objects[0]["kind"] == "CustomResourceDefinition"
+
+
+COMPONENTS = {
+    "operator": (["crds"], ["operator"], ["hub"], ["agent", "--cluster-name=edge"]),
+    "dashboard": (["dashboard", "--join-tokens", "--pull-secrets"],),
+    "accounts": (["managed-serviceaccount"], ["managed-serviceaccount", "--standalone"]),
+    "pull secrets": (["pull-secrets"],),
+    "registry": (["registry-auth", "--service=r", "--audience=r"], ["registry-auth-key"]),
+}
+
+
+def printed_by(component: str, capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, ObjectKey], Object]:
+    objects = []
+    for argv in COMPONENTS[component]:
+        assert run(["manifests", *argv]) == 0
+        objects += load_all(capsys.readouterr().out)
+    return {(obj["kind"], ObjectKey.of(obj)): obj for obj in objects}
+
+
+@pytest.mark.parametrize("deleted", COMPONENTS)
+def test_deleting_a_component_deletes_nothing_of_another(deleted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = printed_by(deleted, capsys)
+    kept = {key for other in COMPONENTS.keys() - {deleted} for key in printed_by(other, capsys)}
+
+    assert not gone.keys() & kept
+    if deleted != "operator":  # the dashboard and the manager of accounts run in namespaces of the hub
+        assert not [key for key in kept if ("Namespace", ObjectKey.cluster(key[1].namespace)) in gone]
 
 
 def test_an_impossible_cluster_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

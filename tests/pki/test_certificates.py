@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchword.api.validation import LONGEST_SPAN
 from watchword.pki.authority import Authority, CertificateTemplate, Validity, choose_validity
 from watchword.pki.certificates import join_bundle, parse_certificate, split_bundle
 from watchword.pki.errors import AuthorityExpired, CertificateRefused, KeyRefused
@@ -55,6 +56,22 @@ def test_serving_certificate_contains_the_servers_names() -> None:
     names = AlternativeNames.for_hosts(["hub.example", "127.0.0.1"])
     issued = CA.issue_serving(KEY.public, names, now=NOW, lifetime=HOUR)
     assert (issued.names, issued.extended_usages, issued.common_name) == (names, ("server auth",), "hub.example")
+
+
+@pytest.mark.parametrize(
+    "instant",
+    [
+        pytest.param(datetime(1950, 1, 1, tzinfo=UTC), id="first instant that is written"),
+        pytest.param(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), id="no expiry by RFC 5280"),
+    ],
+)
+def test_centuries_can_be_added_to_every_instant_of_a_certificate(instant: datetime) -> None:
+    template = CertificateTemplate(KEY.public, CertificateSubject("x"), Validity(instant, instant))
+
+    read = CA.issue(template)
+
+    assert read.not_before == read.not_after == min(instant, datetime(9000, 1, 1, tzinfo=UTC))
+    assert read.not_before - LONGEST_SPAN < read.not_after + LONGEST_SPAN
 
 
 def test_a_renewed_authority_keeps_its_pin() -> None:

@@ -24,8 +24,8 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 @pytest.mark.parametrize("key", [pytest.param(EC, id="ES256"), pytest.param(RSA, id="RS256")])
 def test_a_signed_token_is_verified_by_its_key_among_others(key: PrivateKey) -> None:
-    token = jwt.sign(CLAIMS, key)
-    assert jwt.verify(token.reveal(), [OTHER_KEY.public, key.public]) == CLAIMS
+    token = jwt.TokenSigner(key).sign(CLAIMS)
+    assert jwt.TokenVerifier((OTHER_KEY.public, key.public)).verify(token.reveal()) == CLAIMS
     assert unverified_jwt.read_unverified_claims(token.reveal()) == CLAIMS
     assert unverified_jwt.split_token(token.reveal())[0]["kid"] == key.public.key_id
     assert str(token) == "***"
@@ -57,7 +57,7 @@ def _forged(header: dict[str, Any], secret: bytes = b"") -> str:
     return f"{signing_input}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
 
 
-GOOD = jwt.sign(CLAIMS, EC).reveal()
+GOOD = jwt.TokenSigner(EC).sign(CLAIMS).reveal()
 HEADER, PAYLOAD, SIGNATURE = GOOD.split(".")
 
 
@@ -71,7 +71,7 @@ HEADER, PAYLOAD, SIGNATURE = GOOD.split(".")
         pytest.param(_forged({"alg": "none"}), id="algorithm none"),
         pytest.param(_forged({"alg": "HS256"}, RSA.public.pem), id="public key as shared secret"),
         pytest.param(_forged({"alg": "HS256", "kid": EC.public.key_id}, EC.public.pem), id="the same with a kid"),
-        pytest.param(jwt.sign(CLAIMS, OTHER_KEY).reveal(), id="an unknown key"),
+        pytest.param(jwt.TokenSigner(OTHER_KEY).sign(CLAIMS).reveal(), id="an unknown key"),
         pytest.param(f"{HEADER}.{_part({**CLAIMS, 'sub': 'root'})}.{SIGNATURE}", id="other claims"),
         pytest.param(f"{GOOD}\n", id="trailing newline"),
         pytest.param(f"{_part(['alg'])}.{PAYLOAD}.{SIGNATURE}", id="header is a list"),
@@ -82,7 +82,7 @@ HEADER, PAYLOAD, SIGNATURE = GOOD.split(".")
 )
 def test_a_token_no_known_key_signed_is_refused(token: str) -> None:
     with pytest.raises(InvalidJwt) as refusal:
-        jwt.verify(token, [EC.public, RSA.public])
+        jwt.TokenVerifier((EC.public, RSA.public)).verify(token)
     assert PAYLOAD not in str(refusal.value)
 
 
@@ -91,11 +91,11 @@ def test_a_token_no_known_key_signed_is_refused(token: str) -> None:
 def test_modified_token_never_verifies_with_other_claims(position: int, character: str) -> None:
     changed = GOOD[:position] + character + GOOD[position + 1 :]
     try:
-        assert jwt.verify(changed, [EC.public]) == CLAIMS
+        assert jwt.TokenVerifier((EC.public,)).verify(changed) == CLAIMS
     except InvalidJwt:
         return
 
 
 def test_an_ed25519_key_signs_no_tokens() -> None:
     with pytest.raises(KeyRefused, match="P-256 or RSA"):
-        jwt.sign(CLAIMS, PrivateKey(ed25519.Ed25519PrivateKey.generate()))
+        jwt.TokenSigner(PrivateKey(ed25519.Ed25519PrivateKey.generate())).sign(CLAIMS)

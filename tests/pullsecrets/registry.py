@@ -24,8 +24,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import ROLE_BINDINGS, ROLES
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
-from watchword.pullsecrets.registry_auth.process import RegistryAuthOptions, run_registry_auth
-from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions
+from watchword.pullsecrets.registry_auth import RegistryAuthOptions, TokenServiceOptions, run_registry_auth
 from watchword.runtime.clock import SystemClock
 from watchword.testing.process import ChildProcess, free_port
 

@@ -10,15 +10,16 @@ from click.testing import CliRunner
 
 from watchword.api import yaml
 from watchword.cli.main import cli
-from watchword.pki.jwt import sign
+from watchword.pki.jwt import TokenSigner
 from watchword.pki.keys import PrivateKey
 from watchword.pullsecrets.credential_provider import CredentialRequestRefused, answer_request, matches_image
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-TOKEN = sign(
-    {"sub": "system:serviceaccount:a:b", "iat": NOW.timestamp(), "exp": NOW.timestamp() + 3600},
-    PrivateKey.from_number(7),
-).reveal()
+TOKEN = (
+    TokenSigner(PrivateKey.from_number(7))
+    .sign({"sub": "system:serviceaccount:a:b", "iat": NOW.timestamp(), "exp": NOW.timestamp() + 3600})
+    .reveal()
+)
 
 
 def a_request(**fields: object) -> bytes:

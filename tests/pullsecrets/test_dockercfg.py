@@ -9,13 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchword.pki.jwt import sign
+from watchword.pki.jwt import TokenSigner
 from watchword.pki.keys import PrivateKey
-from watchword.pullsecrets.dockercfg import Corrupt, Credentials, Empty, read_dockercfg, render_dockercfg
-from watchword.pullsecrets.pull_secret import project_pull_secret
+from watchword.pullsecrets.pull_secret import (
+    Corrupt,
+    Credentials,
+    Empty,
+    project_pull_secret,
+    read_dockercfg,
+    render_dockercfg,
+)
 
 KEY = PrivateKey.from_number(7)
-TOKEN = sign({"sub": "system:serviceaccount:a:b", "iat": 1000, "exp": 4600, "aud": ["x"]}, KEY)
+TOKEN = TokenSigner(KEY).sign({"sub": "system:serviceaccount:a:b", "iat": 1000, "exp": 4600, "aud": ["x"]})
 
 
 def entry(username: str, password: str) -> dict[str, str]:
@@ -44,7 +50,9 @@ def test_what_is_written_is_read_again() -> None:
         pytest.param(
             orjson.dumps({"a": entry("<token>", TOKEN.reveal()), "b": entry("<token>", "abc")}), id="two tokens"
         ),
-        pytest.param(orjson.dumps({"a": entry("<token>", sign({"sub": "x"}, KEY).reveal())}), id="no expiry"),
+        pytest.param(
+            orjson.dumps({"a": entry("<token>", TokenSigner(KEY).sign({"sub": "x"}).reveal())}), id="no expiry"
+        ),
     ],
 )
 def test_anything_else_is_corrupt(content: bytes) -> None:
@@ -66,7 +74,7 @@ def test_no_content_breaks_the_reader(content: bytes) -> None:
     )
 )
 def test_no_claims_break_the_reader(claims: object) -> None:
-    token = sign({"iat": claims, "exp": claims, "kubernetes.io": claims}, KEY)
+    token = TokenSigner(KEY).sign({"iat": claims, "exp": claims, "kubernetes.io": claims})
 
     read_dockercfg(render_dockercfg(["a"], token))
 

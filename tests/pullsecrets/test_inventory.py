@@ -19,11 +19,10 @@ from watchword.health.facts import HubFacts
 from watchword.health.hub_observer import observe_hub
 from watchword.health.hub_reader import read_hub_facts
 from watchword.health.hub_rules import decide_table_findings
-from watchword.health.inventory import build_inventory, forecast_expiry, inventory_document, requires_action
+from watchword.health.inventory import build_inventory, forecast_expiry, inventory_document
 from watchword.health.inventory_rows import PULL_SECRET, CredentialRow
 from watchword.health.states import InventoryHealth
-from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty
-from watchword.pullsecrets.pull_secret import PullSecret
+from watchword.pullsecrets.pull_secret import Content, Corrupt, Credentials, Empty, PullSecret
 from watchword.testing.virtual_time import EPOCH
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -129,8 +128,8 @@ def test_forecast_names_the_next_expiry_and_what_is_not_renewed_before_it() -> N
 
     expiring = forecast_expiry(inventory, now=NOW, within=timedelta(days=7))
 
-    assert [(each.row.count, requires_action(each)) for each in expiring] == [(1, True), (5, False)]
-    assert all("can no longer pull" in each.consequence for each in expiring)
+    assert [(each.row.count, each.requires_action) for each in expiring] == [(1, True), (5, False)]
+    assert all("can no longer pull" in each.row.consequence for each in expiring)
 
 
 async def test_status_reads_and_follows_the_pull_secrets_of_a_cluster(private_cluster: PullSecretHarness) -> None:

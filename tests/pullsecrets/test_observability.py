@@ -7,6 +7,7 @@ import sys
 
 import orjson
 import pytest
+from tests.helpers.leak_search import Canary
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
 from watchword.api.meta import ObjectKey
@@ -16,7 +17,6 @@ from watchword.health.examination import Examination
 from watchword.pullsecrets.inventory import PullSecretHealth, list_pull_secrets
 from watchword.runtime.metrics import Metrics
 from watchword.testing.eventually import eventually, is_gone
-from watchword.testing.leak_search import Canary
 
 
 def values_of(metrics: Metrics) -> dict[str, float]:

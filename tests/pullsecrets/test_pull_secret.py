@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from watchword.api.meta import Object, ObjectKey
+from watchword.credentials.lifecycle import BoundToken
 from watchword.pullsecrets.account_plan import AccountPlan, choose_secret_name, decide_account
-from watchword.pullsecrets.pull_secret import PullSecret, default_secret_name
+from watchword.pullsecrets.pull_secret import Credentials, PullSecret, default_secret_name
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REFERENCE = "openshift.io/internal-registry-pull-secret-ref"
@@ -94,6 +96,6 @@ def test_account_that_is_as_it_should_be_needs_nothing() -> None:
 
 
 def _filled() -> Object:
-    names = ("keyId", "subject", "accountUid", "secretUid")
-    times = {"issuedAt": "2026-03-01T12:00:00Z", "expiresAt": "2026-03-01T13:00:00Z"}
-    return {"state": "filled", "registries": ["r"], "audiences": [], **dict.fromkeys(names, "x"), **times}
+    token = BoundToken("x", "x", NOW, NOW + timedelta(hours=1), secret_uid="x")
+    filled: Object = msgspec.to_builtins(Credentials(("r",), token))
+    return filled

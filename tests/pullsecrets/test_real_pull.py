@@ -25,7 +25,7 @@ from watchword.api.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.cli.main import cli
 from watchword.credentials.evidence import SignerTiming
 from watchword.kube.tokens import request_token
-from watchword.pki.jwt import read_unverified_claims, sign
+from watchword.pki.jwt import TokenSigner, read_unverified_claims
 from watchword.pki.keys import PrivateKey
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.eventually import eventually, is_gone
@@ -86,7 +86,7 @@ async def test_registry_refuses_forged_and_foreign_tokens(cluster: PullSecretHar
         forged = {
             "other claims": f"{head}.{_part(wider)}.{signature}",
             "no signature": f"{_part({'typ': 'JWT', 'alg': 'none'})}.{_part(wider)}.",
-            "another key": sign(wider, PrivateKey.generate()).reveal(),
+            "another key": TokenSigner(PrivateKey.generate()).sign(wider).reveal(),
             "the token of the account": base64.b64decode(row["auth"]).decode().partition(":")[2],
         }
         assert await status(genuine, ours) == 404  # allowed, and nothing was pushed

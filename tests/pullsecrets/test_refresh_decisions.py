@@ -14,8 +14,7 @@ from bench.reliability.herd import refreshes_of_a_rotation, renewals_of_a_day
 from watchword.api.meta import ObjectKey
 from watchword.credentials.evidence import SignerTiming, SigningKeys, TokenEvidence
 from watchword.credentials.lifecycle import BoundToken, Keep, Obtain, Reason, Retire
-from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty
-from watchword.pullsecrets.pull_secret import PullSecret
+from watchword.pullsecrets.pull_secret import Content, Corrupt, Credentials, Empty, PullSecret
 from watchword.pullsecrets.refresh import LATEST, choose_refresh_time, decide_refresh
 from watchword.pullsecrets.settings import Settings
 

@@ -22,13 +22,13 @@ from watchword.kube.client import Client
 from watchword.kube.tokens import request_token
 from watchword.pki.authority import Authority
 from watchword.pki.jwt import TokenSigner
-from watchword.pullsecrets.registry_auth.token_service import (
+from watchword.pullsecrets.registry_auth import (
     Scope,
-    TokenCounts,
     TokenService,
     TokenServiceOptions,
     parse_scopes,
     required_access,
+    token_counter,
 )
 from watchword.runtime.prometheus import CollectorRegistry
 
@@ -42,7 +42,7 @@ def a_service(cluster: PullSecretHarness, client: Client | None = None, *audienc
         TokenSigner(authority.key, (authority.certificate.der,)),
         cluster.plane.clock,
         TokenServiceOptions("issuer", "registry", audiences or (AUDIENCE,)),
-        TokenCounts(CollectorRegistry()),
+        token_counter(CollectorRegistry()),
     )
 
 
@@ -154,7 +154,7 @@ async def test_answers_are_counted_without_anything_of_the_token(cluster: PullSe
     await cluster.account("puller")
     registry = CollectorRegistry()
     made = a_service(cluster)
-    service = TokenService(made.client, made.signer, made.clock, made.options, TokenCounts(registry))
+    service = TokenService(made.client, made.signer, made.clock, made.options, token_counter(registry))
 
     await service.handle(asks(await token_for(cluster, "puller")))
     await service.handle(asks("wrong"))

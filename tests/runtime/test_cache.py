@@ -307,6 +307,14 @@ async def test_a_projection_never_loses_the_identity() -> None:
     assert obj["metadata"]["labels"] == {"x": "y"}
 
 
+@pytest.mark.parametrize("damaged", [b"5", b"null", b"[]", b"{}", b'{"metadata":null}', b'{"metadata":{"uid":"u"}}'])
+async def test_object_without_a_name_is_dropped_before_it_is_projected(damaged: bytes) -> None:
+    store = Informer(SECRETS, WatchScope(), project=lambda obj: {"metadata": obj["metadata"]}).store
+
+    assert store.reduce(damaged) is None
+    assert store.reduce(raw(A, 1)) is not None
+
+
 async def test_a_list_is_in_key_order_and_selected() -> None:
     cache = Cache(no_feed)
     keys = [ObjectKey("z", "a"), ObjectKey("a", "z"), ObjectKey("a", "b")]

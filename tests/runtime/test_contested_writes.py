@@ -10,8 +10,10 @@ import pytest
 
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS
+from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SERVICE_ACCOUNTS
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
+from watchword.kube.tokens import request_token
 from watchword.registration.hub import installation as prerequisites
 from watchword.runtime.contested_writes import FIRST_PAUSE_SECONDS, TOLERATED_REWRITES
 from watchword.runtime.errors import FieldContested
@@ -31,10 +33,11 @@ AGENTS = Condition.true("Available", "Available", "well")
 HOUR = 3600
 
 
-class Counts:
+class Counts(Metrics):
     """Keeps what is counted."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.contested: list[str] = []
 
     def contested_write(self, field: str) -> None:
@@ -188,6 +191,66 @@ async def test_object_that_is_deleted_again_and_again_is_not_created_without_pau
 
     with pytest.raises(FieldContested, match="the object itself"):
         await alternate()
+
+
+async def test_applied_object_that_is_deleted_again_and_again_is_not_made_with_other_content(
+    writers: Writers,
+) -> None:
+    key = ObjectKey("default", "shared")
+
+    async def alternate() -> None:
+        for number in range(20):
+            wanted = CONFIG_MAPS.manifest(key, data={"by": str(number)})
+            await writers.guarded.apply(CONFIG_MAPS, wanted)
+            await writers.rival.delete(CONFIG_MAPS, key)
+
+    with pytest.raises(FieldContested, match="the object itself"):
+        await alternate()
+
+
+async def test_object_that_stays_is_applied_as_often_as_its_content_changes(writers: Writers) -> None:
+    key = ObjectKey("default", "shared")
+
+    for number in range(50):
+        await writers.guarded.apply(CONFIG_MAPS, CONFIG_MAPS.manifest(key, data={"by": str(number)}))
+
+    assert (await writers.rival.get(CONFIG_MAPS, key))["data"] == {"by": "49"}
+
+
+async def test_applied_fields_that_are_changed_back_are_given_up(writers: Writers) -> None:
+    key = ObjectKey("default", "shared")
+
+    async def alternate() -> None:
+        for _ in range(20):
+            await writers.guarded.apply(CONFIG_MAPS, CONFIG_MAPS.manifest(key, data={"by": "us"}), force=True)
+            await writers.rival.patch(CONFIG_MAPS, key, {"data": {"by": "them"}})
+
+    with pytest.raises(FieldContested, match="the applied fields"):
+        await alternate()
+
+
+async def test_object_that_is_deleted_now_and_then_is_created_at_once_each_time(writers: Writers) -> None:
+    key = ObjectKey("default", "wanted")
+
+    for number in range(30):
+        await writers.guarded.create(CONFIG_MAPS, CONFIG_MAPS.manifest(key, data={}))
+        await writers.rival.delete(CONFIG_MAPS, key)
+        await asyncio.sleep(2 * 60 if number % TOLERATED_REWRITES == 0 else 1)
+
+    assert writers.counts.contested == []
+
+
+async def test_creations_without_a_name_of_their_own_are_never_slowed(writers: Writers) -> None:
+    account = ObjectKey("default", "robot")
+    await writers.rival.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(account))
+    generated = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "generateName": "a-"}}
+
+    for _ in range(50):
+        await writers.guarded.create(CONFIG_MAPS, generated)
+        await who_am_i(writers.guarded)
+        await request_token(writers.guarded, account, expiration_seconds=HOUR)
+
+    assert writers.counts.contested == []
 
 
 async def test_every_controller_is_guarded_and_reports_it(writers: Writers, plane: Plane) -> None:

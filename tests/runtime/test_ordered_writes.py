@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from watchword.api.conditions import Condition
 from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS
@@ -15,6 +16,7 @@ from watchword.kube.client import Client, PatchType
 from watchword.kube.errors import Conflict
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.metrics import Metrics
+from watchword.runtime.status import StatusWriter
 from watchword.runtime.write_transports import LONGEST_WAIT, REMEMBERED_SECONDS, ControllerTransport, Fence
 
 A, B = ObjectKey("ns", "a"), ObjectKey("ns", "b")
@@ -34,8 +36,10 @@ class Server:
         if self.hangs:
             await asyncio.Event().wait()
         await asyncio.sleep(1)
-        self.version += 1
-        return Response(200, body=orjson.dumps({"metadata": {"uid": self.uid, "resourceVersion": str(self.version)}}))
+        if request.method == "PATCH":
+            self.version += 1
+        version = read_at(self.version, uid=self.uid)["metadata"]
+        return Response(200, body=orjson.dumps({"metadata": {**version, "namespace": A.namespace, "name": A.name}}))
 
 
 def ordered(server: Server) -> Client:
@@ -109,6 +113,34 @@ async def test_older_version_is_sent_again_after_a_while_because_the_server_may_
     await client.patch(SECRETS, A, read_at(5))
 
     assert len(server.log) == 2
+
+
+class RestoredServer(Server):
+    """Went back to an earlier version after the first write, and refuses every other one from then on."""
+
+    async def handle(self, request: Request) -> Response:
+        if self.log and request.method == "PATCH" and orjson.loads(request.body)["metadata"] != read_at(3)["metadata"]:
+            self.log.append((asyncio.get_running_loop().time(), "409"))
+            return Response(409, body=b'{"kind": "Status", "code": 409, "reason": "Conflict"}')
+        if self.log:
+            self.version = 3
+        return await super().handle(request)
+
+
+@pytest.mark.parametrize(
+    ("known", "refused"),
+    [pytest.param(6, ["409"], id="the cache has not listed again"), pytest.param(3, [], id="the cache has")],
+)
+async def test_status_is_written_at_the_first_retry_after_a_restore(known: int, refused: list[str]) -> None:
+    server = RestoredServer()
+    client = ordered(server)
+    await client.patch(SECRETS, A, read_at(5))
+    obj = SECRETS.manifest(A, **read_at(known))
+    obj["metadata"] |= {"namespace": A.namespace, "name": A.name}
+
+    await StatusWriter(client, SystemClock()).set_condition(SECRETS, obj, Condition.true("Ready", "Fine", "fine"))
+
+    assert [what for _, what in server.log] == ["PATCH a", *refused, "GET a", "PATCH status"]
 
 
 async def test_write_that_hangs_delays_the_next_one_a_little() -> None:

@@ -7,7 +7,7 @@ import math
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge, Histogram
+from watchword.runtime.prometheus import CollectorRegistry
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def parse(registry: CollectorRegistry) -> dict[tuple[str, ...], float]:
 
 
 def test_counter_is_shown_with_its_suffix_and_type(registry: CollectorRegistry) -> None:
-    counter = Counter("joins", "Clusters that joined", ["result"], registry=registry)
+    counter = registry.counter("joins", "Clusters that joined", "result")
 
     counter.labels("done").inc()
     counter.labels("done").inc(2)
@@ -34,8 +34,8 @@ def test_counter_is_shown_with_its_suffix_and_type(registry: CollectorRegistry) 
 
 def test_page_can_be_limited_to_some_metrics(registry: CollectorRegistry) -> None:
     for name in ("waiting", "working", "resting"):
-        Gauge(name, "Keys", registry=registry).set(1)
-    Counter("joins", "Clusters that joined", registry=registry).inc()
+        registry.gauge(name, "Keys").labels().set(1)
+    registry.counter("joins", "Clusters that joined").labels().inc()
 
     page = registry.exposition(["waiting", "joins_total", "unknown"]).decode()
 
@@ -45,7 +45,7 @@ def test_page_can_be_limited_to_some_metrics(registry: CollectorRegistry) -> Non
 
 def test_gauge_is_read_at_every_scrape(registry: CollectorRegistry) -> None:
     waiting: list[str] = []
-    Gauge("waiting", "Keys that wait", registry=registry).set_function(lambda: len(waiting))
+    registry.gauge("waiting", "Keys that wait").labels().set_function(lambda: len(waiting))
 
     before = parse(registry)
     waiting.append("edge")
@@ -54,7 +54,7 @@ def test_gauge_is_read_at_every_scrape(registry: CollectorRegistry) -> None:
 
 
 def test_histogram_counts_up_to_each_bound(registry: CollectorRegistry) -> None:
-    histogram = Histogram("seconds", "How long it took", buckets=(0.5, 10), registry=registry)
+    histogram = registry.histogram("seconds", "How long it took", buckets=(0.5, 10)).labels()
 
     for value in (0.5, 0.6, 100.0):
         histogram.observe(value)
@@ -70,26 +70,26 @@ def test_histogram_counts_up_to_each_bound(registry: CollectorRegistry) -> None:
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, 0.0, -2.5, 1e-9, 1e21])
 def test_every_number_is_read_back(registry: CollectorRegistry, value: float) -> None:
-    Gauge("number", "Any number", registry=registry).set(value)
+    registry.gauge("number", "Any number").labels().set(value)
 
     assert parse(registry) == {("number",): value}
 
 
 def test_what_is_not_a_number_is_read_back(registry: CollectorRegistry) -> None:
-    Gauge("number", "Not known", registry=registry).set(math.nan)
+    registry.gauge("number", "Not known").labels().set(math.nan)
 
     assert math.isnan(parse(registry)["number",])
 
 
 @pytest.mark.parametrize("value", ['"', "\\", "\n", 'a"\\n\n}', "ö ☃"])
 def test_label_value_is_read_back_whatever_it_holds(registry: CollectorRegistry, value: str) -> None:
-    Gauge("labelled", "First line\nsecond \\ line", ["name"], registry=registry).labels(value).set(1)
+    registry.gauge("labelled", "First line\nsecond \\ line", "name").labels(value).set(1)
 
     assert parse(registry) == {("labelled", value): 1}
 
 
 def test_removed_series_is_not_shown(registry: CollectorRegistry) -> None:
-    gauge = Gauge("left", "What is left", ["cluster"], registry=registry)
+    gauge = registry.gauge("left", "What is left", "cluster")
     gauge.labels("edge").set(1)
 
     gauge.remove("edge")
@@ -101,18 +101,18 @@ def test_removed_series_is_not_shown(registry: CollectorRegistry) -> None:
 
 def test_series_needs_a_value_for_each_label(registry: CollectorRegistry) -> None:
     with pytest.raises(ValueError, match="left has the labels kind, cluster: give a value for each"):
-        Gauge("left", "What is left", ["kind", "cluster"], registry=registry).labels("cluster")
+        registry.gauge("left", "What is left", "kind", "cluster").labels("cluster")
 
 
 def test_two_metrics_cannot_have_one_name(registry: CollectorRegistry) -> None:
-    Gauge("left", "What is left", registry=registry)
+    registry.gauge("left", "What is left")
 
     with pytest.raises(ValueError, match="there are two metrics left"):
-        Gauge("left", "What is left", registry=registry)
+        registry.gauge("left", "What is left")
 
 
 def test_number_is_found_only_under_exactly_its_labels(registry: CollectorRegistry) -> None:
-    Counter("joins", "Clusters that joined", ["result"], registry=registry).labels("done").inc()
+    registry.counter("joins", "Clusters that joined", "result").labels("done").inc()
 
     assert registry.get_sample_value("joins_total", {"result": "done"}) == 1
     assert registry.get_sample_value("joins_total") is None

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -10,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchword.kube.backoff import Backoff
-from watchword.runtime.backoff import Quarantine
-from watchword.runtime.work_queue import LONGEST_RUN, WorkQueue
+from watchword.runtime.work_queue import LONGEST_RUN, Quarantine, WorkQueue
 from watchword.testing.virtual_time import run_virtual
 
 
@@ -93,13 +91,6 @@ async def test_time_the_loop_did_not_see_brings_delayed_keys_forward(queue: Work
     assert now() == 600
 
 
-async def rest_of(queue: WorkQueue[str]) -> AsyncIterator[str]:
-    """Yield the keys that a closed queue still returns."""
-    while (key := await queue.get()) is not None:
-        yield key
-        queue.done(key)
-
-
 async def test_a_flood_in_one_lane_delays_another_lane_by_a_few_keys() -> None:
     queue = WorkQueue[tuple[str, int]](random=Random(1), lane=lambda key: key[0])
     for number in range(1000):
@@ -139,15 +130,13 @@ async def test_keys_that_are_added_later_overtake_deferred_ones_which_still_have
     assert len(queue) == 0
 
 
-async def test_closed_queue_drops_deferred_keys_and_returns_them_when_it_is_drained() -> None:
-    for drain, left in ((True, ["a"]), (False, [])):
-        queue = WorkQueue[str](random=Random(1))
-        queue.add("a")
-        queue.defer()
+async def test_closed_queue_drops_deferred_keys(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.defer()
 
-        queue.close(drain=drain)
+    queue.close()
 
-        assert [key async for key in rest_of(queue)] == left
+    assert await queue.get() is None
 
 
 async def test_a_key_that_always_comes_back_does_not_starve_the_others(queue: WorkQueue[str]) -> None:
@@ -187,23 +176,14 @@ async def test_a_poison_key_is_slowed_and_its_own_changes_cannot_hurry_it(queue:
     assert 5 <= now() <= 10
 
 
-@pytest.mark.parametrize(
-    ("drain", "expected"), [pytest.param(True, ["a"], id="drain"), pytest.param(False, [], id="drop")]
-)
-async def test_closed_queue_returns_ready_keys_or_none(
-    queue: WorkQueue[str], *, drain: bool, expected: list[str]
-) -> None:
+async def test_closed_queue_returns_no_key(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add_after("later", 60)
 
-    queue.close(drain=drain)
+    queue.close()
     queue.add("too late")
 
-    handed_out = []
-    while (key := await queue.get()) is not None:
-        handed_out.append(key)
-        queue.done(key)
-    assert handed_out == expected
+    assert await queue.get() is None
     assert queue.delayed == 0
 
 
@@ -211,7 +191,7 @@ async def test_closing_wakes_all_waiting_workers(queue: WorkQueue[str]) -> None:
     waiting = [asyncio.create_task(queue.get()) for _ in range(3)]
     await asyncio.sleep(1)
 
-    queue.close(drain=True)
+    queue.close()
 
     assert await asyncio.gather(*waiting) == [None, None, None]
 
@@ -288,7 +268,7 @@ class World:
                 hurt.cancel()
             await asyncio.sleep(100_000)  # long after the last retry
             assert (self.queue.delayed, self.queue.in_flight, len(self.queue)) == (0, 0, 0)
-            self.queue.close(drain=True)
+            self.queue.close()
 
 
 @settings(max_examples=60)

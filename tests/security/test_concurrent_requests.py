@@ -22,7 +22,7 @@ from watchword.registration.hub.cluster_rbac import RetiredClusterNames
 from watchword.registration.hub.controllers import register_informers
 from watchword.runtime.cache import Cache
 from watchword.runtime.ensure import Ensurer
-from watchword.runtime.event_recorder import EventRecorder, EventReporter
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.metrics import Metrics
 
 
@@ -34,9 +34,7 @@ async def approver(
     register_informers(cache)
     running = asyncio.create_task(cache.run())
     await cache.sync()
-    events = EventRecorder(
-        fleet.client, EventReporter("test", "test"), clock=clock, random=Random("x"), counts=Metrics()
-    )
+    events = EventRecorder(fleet.client, ("test", "test"), clock=clock, random=Random("x"), counts=Metrics())
     context = HubContext(
         cache=cache,
         client=fleet.client,

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import cache
-from itertools import islice
+from itertools import islice, takewhile
 from random import SystemRandom
 
 from msgspec.structs import replace
@@ -98,7 +98,7 @@ def _positive(text: str) -> int:
 def _reports(options: argparse.Namespace) -> Iterator[SimulationReport]:
     lives = _lives(options)
     end = time.monotonic() + options.within
-    timely = (life for life in lives if time.monotonic() < end)
+    timely = takewhile(lambda _: time.monotonic() < end, lives)  # new lives have no end of their own
     if options.jobs == 1:
         yield from map(_simulate, timely)
         return

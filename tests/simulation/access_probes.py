@@ -28,6 +28,7 @@ from watchword.api.sensitive import Sensitive
 from watchword.credentials.credential_secret import decode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, MethodNotAllowed, ServerError, Unauthorized, Unreachable
+from watchword.kube.tokens import request_token
 from watchword.pki.authority import Authority
 
 REFUSED = (Forbidden, Unauthorized, MethodNotAllowed, Unreachable, ServerError)  # a server that is down says nothing
@@ -120,11 +121,11 @@ class AccessProber(Struct, frozen=True):
 def requests_about(client: Client, cluster: str) -> Iterator[tuple[str, Awaitable[object]]]:
     """Yield attempts to reach what belongs to a cluster, one after the other."""
     lease, own = ObjectKey(cluster, CLUSTER_LEASE), ObjectKey.cluster(cluster)
-    account = SERVICE_ACCOUNTS.manifest(ObjectKey(cluster, addon_service_account(cluster, ADDON)), spec={})
+    account = ObjectKey(cluster, addon_service_account(cluster, ADDON))
     yield "list the Secrets", client.list(SECRETS, namespace=cluster)
     yield "list the works", client.list(MANIFEST_WORKS, namespace=cluster)
     yield "list the add-ons", client.list(MANAGED_CLUSTER_ADDONS, namespace=cluster)
     yield "renew the lease", client.patch(LEASES, lease, {"spec": {"holderIdentity": "probe"}})
     yield "write the status", client.patch(MANAGED_CLUSTERS, own, {"status": {"version": {}}}, subresource="status")
     yield "accept the membership", client.patch(MANAGED_CLUSTERS, own, {"spec": {"hubAcceptsClient": True}})
-    yield "obtain a token", client.create(SERVICE_ACCOUNTS, account, subresource="token")
+    yield "obtain a token", request_token(client, account, expiration_seconds=3600)

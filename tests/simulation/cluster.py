@@ -39,7 +39,7 @@ from watchword.processes.agent import AgentRuntime, ControllerFactory, addon_con
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.aws_irsa.options import ClusterPair
 from watchword.registration.driver import HubConnector, KubeconfigConnector
-from watchword.runtime.backoff import Quarantine
+from watchword.runtime.work_queue import Quarantine
 from watchword.testing.virtual_time import VirtualClock
 
 DRIVERS = ("aws-irsa", "grpc")
@@ -237,8 +237,8 @@ class _AnonymousClients(Struct, frozen=True):
     def unverified(self, server: str) -> Client:
         return self.verified(server, b"")
 
-    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
-        del ca, bearer
+    def verified(self, server: str, ca: bytes) -> Client:
+        del ca
         hidden = InProcessTransport(self._answer)
         return Client(AddressedTransport(self.hub, server, hidden), retry=ONE_TRY, random=self.link.random)
 

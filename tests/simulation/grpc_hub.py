@@ -37,7 +37,7 @@ from watchword.registration.driver import HubDriver
 from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
 from watchword.registration.grpc.client.object_store import ObjectStores
 from watchword.registration.grpc.client.transport import GrpcTransport
-from watchword.registration.grpc.config import GrpcEndpoint, bootstrap_config
+from watchword.registration.grpc.config import GrpcConfig, GrpcEndpoint, bootstrap_config, parse_config
 from watchword.registration.grpc.connector import GrpcConnector
 from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, SERVING_SECRET, GrpcDriver
 from watchword.registration.grpc.errors import TlsFilesUnusable
@@ -187,7 +187,7 @@ class PatientGrpcDriver(GrpcDriver):
 
     def hub(self, context: HubContext) -> HubDriver:
         made = make_hub_driver(context)
-        return replace(made, authority=made.authority and replace(made.authority, recheck=RECHECK))
+        return replace(made, authority=replace(made.authority, recheck=RECHECK))
 
 
 class SimulatedGrpcConnector(GrpcConnector, kw_only=True):
@@ -214,8 +214,9 @@ class SimulatedGrpcConnector(GrpcConnector, kw_only=True):
         """Return a way in that follows `config.yaml`: an agent uses a changed one within seconds."""
         return FollowingTransport(self.grpc, super().joining)
 
-    def _read(self) -> bytes:
-        return bootstrap_config(self.grpc.endpoint, JOINING.token)
+    def _read(self) -> tuple[bytes, GrpcConfig]:
+        content = bootstrap_config(self.grpc.endpoint, JOINING.token)
+        return content, parse_config(content)
 
     def _configured(self) -> GrpcEndpoint | None:  # asked a hundred times a day: reading YAML takes a millisecond
         return self.grpc.endpoint if self.has_bootstrap_credential() else None

@@ -26,7 +26,7 @@ from watchword.registration.aws_irsa.options import PATTERNS
 from watchword.registration.catalog import CATALOG, Catalog
 from watchword.registration.grpc.driver import HOSTS as HOSTS_FLAG
 from watchword.registration.grpc.driver import USERS
-from watchword.runtime.backoff import Quarantine
+from watchword.runtime.work_queue import Quarantine
 from watchword.testing.virtual_time import VirtualClock
 
 

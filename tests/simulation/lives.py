@@ -23,8 +23,12 @@ FOUND_LIVES = (
     SimulationSettings(
         seed=459391665, clusters=1, days=12, incidents_per_day=DENSE / 4, drift=DRIFT, pillars=("grpc", "ocm")
     ),
+    SimulationSettings(
+        seed=511326780, clusters=2, days=12, incidents_per_day=DENSE / 4, pillars=("aws-irsa", "operator")
+    ),
     SimulationSettings(seed=719290927, clusters=3, days=20, incidents_per_day=DENSE / 4),
     SimulationSettings(seed=370702727, clusters=3, days=20, incidents_per_day=DENSE / 4, drift=DRIFT),
+    SimulationSettings(seed=788371727, clusters=1, days=20, incidents_per_day=DENSE / 4, drift=DRIFT),
 )
 """Other small lives, each of which broke a promise once."""
 

@@ -26,11 +26,10 @@ from watchword.api.names import (
 from watchword.api.resources import NAMESPACES
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.access.chain import StaticToken
-from watchword.apiserver.access.config import AccessConfig, access_control_factory
+from watchword.apiserver.access.config import CONTROLLERS, AccessConfig, access_control_factory
 from watchword.apiserver.access.rbac import SUPERUSERS
-from watchword.apiserver.access.tokens import TokenKeys
+from watchword.apiserver.access.service_accounts import TokenKeys
 from watchword.apiserver.control_plane import ControlPlane
-from watchword.apiserver.controllers.catalog import CONTROLLERS
 from watchword.apiserver.serving.errors import out_of_memory
 from watchword.apiserver.serving.model import User
 from watchword.apiserver.serving.negotiation import error_response

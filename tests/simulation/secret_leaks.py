@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
+from tests.helpers.leak_search import Canary
 from tests.simulation.fleet import SimulatedFleet
 from tests.simulation.pillar import Pillar
 from tests.simulation.violations import Violations
 
 from watchword.api.resources import SECRETS
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.testing.leak_search import Canary
 
 SECRET_PREFIXES = (b"PRIVATE KEY", b"UFJJVkFURSBLRVk", b"eyJhbGciOi", b"ZXlKaGJHY2lPaU")
 """How keys and tokens begin, in the clear and in base64."""

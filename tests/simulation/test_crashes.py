@@ -24,6 +24,7 @@ SHORT = SimulationSettings(
 )
 
 
+@pytest.mark.timeout(900)  # of wall time: a life takes up to a minute of CPU, and the cores may be busy
 @pytest.mark.slow
 @pytest.mark.parametrize(("victim", "fewest"), [("hub-0", 20), ("edge-1", 25)])
 def test_a_kill_after_any_write_leaves_no_trace(images: PlaneImages, victim: str, fewest: int) -> None:

@@ -35,6 +35,7 @@ def an_incident(
     return Incident(at, kind, "" if row.fleet_wide else target, lasts or min(row.longest, 3 * DAY), amount)
 
 
+@pytest.mark.timeout(900)  # of wall time: a life takes up to a minute of CPU, and the cores may be busy
 @pytest.mark.slow  # together: `make simulate-ci` has each of them with every pillar that it reaches
 @pytest.mark.parametrize(
     ("kind", "pillar"), [pytest.param(kind, pillar.name, id=kind) for pillar in PILLARS for kind in pillar.incidents()]
@@ -47,6 +48,7 @@ def test_a_fleet_gets_over_it(images: PlaneImages, kind: str, pillar: str) -> No
     assert report.is_clean, str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "incidents",
     [

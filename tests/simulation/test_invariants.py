@@ -81,6 +81,13 @@ async def write_without_pause(fleet: SimulatedFleet) -> None:
         await client.patch(MANAGED_CLUSTERS, FIRST, {"metadata": {"labels": {"a": str(number)}}})
 
 
+async def create_without_pause(fleet: SimulatedFleet) -> None:
+    client, key = Administrator(fleet).client, ObjectKey("default", "unwanted")
+    for _ in range(MOST_IN_AN_HOUR + 1):
+        await client.create(CONFIG_MAPS, CONFIG_MAPS.manifest(key))
+        await fleet.hub.administrator().delete(CONFIG_MAPS, key)
+
+
 async def read_without_pause(fleet: SimulatedFleet) -> None:
     client = Administrator(fleet).client
     for _ in range(MOST_REQUESTS_IN_AN_HOUR + 1):
@@ -163,6 +170,7 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(LATE, delete_the_cluster, "edge-1: the hub does not know it", id="a cluster does not settle"),
         pytest.param(LAST_DAY, write_for_no_reason, "a write without need on a quiet day", id="one does not rest"),
         pytest.param(EARLY, write_without_pause, "admin does not pause: PATCH", id="one does not wait"),
+        pytest.param(EARLY, create_without_pause, "admin does not pause: POST", id="one creates without pause"),
         pytest.param(EARLY, read_without_pause, "admin sends more than 2400 requests", id="one asks without pause"),
         pytest.param(EARLY, make_a_second_account, "ServiceAccount edge-1/another is one too many", id="two accounts"),
         pytest.param(EARLY, make_a_second_secret, "edge-1 has Secrets too many", id="two Secrets"),
@@ -208,6 +216,7 @@ def test_a_denied_cluster_whose_addon_keeps_its_token_is_noticed(
     )
 
 
+@pytest.mark.slow
 def test_clusters_that_ask_at_the_same_instants_are_noticed(
     images: PlaneImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES
 from watchword.testing.virtual_time import VirtualClock, run_virtual
 
-SEEDS = int(os.environ.get("WATCHWORD_SIMULATION_SEEDS", "2"))
+SEEDS = int(os.environ.get("WATCHWORD_SIMULATION_SEEDS", "1"))
 LIFE = SimulationSettings(clusters=6, days=20, incidents_per_day=3.0)
 
 
@@ -31,6 +31,7 @@ def test_fleet_keeps_its_invariants_under_all_incidents(images: PlaneImages, see
     assert report.is_clean, str(report)
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_run_in_any_process(images: PlaneImages) -> None:
     here = simulate(SimulationSettings(seed=7, clusters=2, days=12), images).digest
 
@@ -56,8 +57,7 @@ def test_administrator_waits_as_long_in_every_run(images: PlaneImages) -> None:
 
 
 def test_fixed_lives_mix_sizes_and_densities_and_hold_every_seed_that_failed() -> None:
-    assert len(FIXED_LIVES) == 205
-    assert len({life.seed for life in FIXED_LIVES}) == 205
+    assert len(FIXED_LIVES) == len({life.seed for life in FIXED_LIVES}) == 207
     assert {life.clusters for life in FIXED_LIVES} >= {1, 2, 3, 5, 8, 20, 50}
     assert {life.incidents_per_day for life in FIXED_LIVES} >= {2.0, 10.0, 20.0}
     assert {life.seed for life in FIXED_LIVES} >= {7101, 91012, 31415933, *range(555001, 555011), 103459982, 463392102}

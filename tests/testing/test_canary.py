@@ -8,10 +8,9 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
+from tests.helpers.leak_search import Canary, SecretLeaked
 
 from watchword.api.sensitive import Sensitive
-from watchword.testing.errors import SecretLeaked
-from watchword.testing.leak_search import Canary
 
 SECRET = "sw0rdfish/+~\x7f secret"
 

@@ -10,14 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.helpers.leak_search import LeakSearch, SecretLeaked
 
-from watchword.pki.jwt import sign
+from watchword.pki.jwt import TokenSigner
 from watchword.pki.keys import PrivateKey
-from watchword.testing.errors import SecretLeaked
-from watchword.testing.leak_search import LeakSearch
 
 KEY = PrivateKey.from_number(2**200 + 1).pem.reveal()
-TOKEN = sign({"sub": "system:serviceaccount:a:b"}, PrivateKey.from_number(2**200 + 1)).reveal().encode()
+TOKEN = TokenSigner(PrivateKey.from_number(2**200 + 1)).sign({"sub": "system:serviceaccount:a:b"}).reveal().encode()
 TESTS = """
 import base64, subprocess, sys
 from watchword.api.meta import ObjectKey
@@ -76,9 +75,20 @@ def test_public_text_is_not_taken_for_a_secret(text: bytes) -> None:
     LeakSearch().require_none("cluster-info", text)
 
 
+@pytest.mark.slow
 def test_tests_that_leave_a_secret_fail(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
-    flags = ("-p", "watchword.testing.plugin", "-p", "no:cacheprovider", "-rA", "-o", "asyncio_mode=auto")
+    flags = (
+        "-p",
+        "watchword.testing.plugin",
+        "-p",
+        "tests.helpers.leak_search",
+        "-p",
+        "no:cacheprovider",
+        "-rA",
+        "-o",
+        "asyncio_mode=auto",
+    )
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *flags, "test_it.py"],
@@ -86,7 +96,7 @@ def test_tests_that_leave_a_secret_fail(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "COLUMNS": "300"},
+        env={**os.environ, "COLUMNS": "300", "PYTHONPATH": str(Path(__file__).parents[2])},
     )
 
     outcomes = dict(re.findall(r"^(?:ERROR|FAILED) test_it.py::test_(\w+)\S* - (.+)$", done.stdout, re.MULTILINE))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-
-from watchword.testing.plugin import shuffle
+from tests.conftest import shuffle
 
 
 def modules_of(items: list[pytest.Item]) -> list[str]:

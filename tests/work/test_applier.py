@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.helpers.leak_search import Canary
 from tests.work.work_environment import WorkEnvironment
 
 from watchword.api.conditions import find_condition
@@ -17,7 +18,6 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
-from watchword.testing.leak_search import Canary
 
 
 def config(name: str, namespace: str, **strategy: Any) -> Object:

@@ -15,10 +15,9 @@ from watchword.kube.errors import error_from_status
 from watchword.runtime.api_errors import describe_api_error
 from watchword.work.applied_work import decide_eviction
 from watchword.work.applied_work_store import AppliedResource
-from watchword.work.errors import InvalidFieldPath, NotPermitted
-from watchword.work.executor import executor_of
+from watchword.work.executor import NotPermitted, executor_of
 from watchword.work.feedback import decide_rule_conditions, field_value, read_feedback
-from watchword.work.ignore_fields import choose_apply_body
+from watchword.work.ignore_fields import InvalidFieldPath, choose_apply_body
 from watchword.work.object_watches import choose_watches
 from watchword.work.objects import RemovalAction, decide_removal
 from watchword.work.status import FeedbackThrottle
@@ -51,19 +50,19 @@ def test_decide_release(present: Object | None, expected: RemovalAction, *, keep
 
 
 @pytest.mark.parametrize(
-    ("since", "grace", "begin", "due_in"),
+    ("before", "grace", "since", "due_in"),
     [
-        pytest.param(None, timedelta(days=36500), False, None, id="eviction is off"),
-        pytest.param(None, HOUR, True, HOUR, id="missed for the first time"),
-        pytest.param(NOW + HOUR, HOUR, True, HOUR, id="missed in the future: the clock was set back"),
-        pytest.param(NOW - HOUR / 2, HOUR, False, HOUR / 2, id="half of the time has passed"),
-        pytest.param(NOW - HOUR, HOUR, False, timedelta(0), id="due to the second"),
+        pytest.param(None, timedelta(days=36500), None, None, id="eviction is off"),
+        pytest.param(None, HOUR, NOW, HOUR, id="missed for the first time"),
+        pytest.param(NOW + HOUR, HOUR, NOW, HOUR, id="missed in the future: the clock was set back"),
+        pytest.param(NOW - HOUR / 2, HOUR, NOW - HOUR / 2, HOUR / 2, id="half of the time has passed"),
+        pytest.param(NOW - HOUR, HOUR, NOW - HOUR, timedelta(0), id="due to the second"),
     ],
 )
-def test_decide_eviction(since: datetime | None, grace: timedelta, due_in: timedelta | None, *, begin: bool) -> None:
-    verdict = decide_eviction(since, now=NOW, grace=grace)
-
-    assert (verdict.begin, verdict.due_in) == (begin, due_in)
+def test_decide_eviction(
+    before: datetime | None, grace: timedelta, since: datetime | None, due_in: timedelta | None
+) -> None:
+    assert decide_eviction(before, now=NOW, grace=grace) == (since, due_in)
 
 
 def targets(count: int, namespace: str = "ns") -> list[ObjectRef]:

@@ -24,7 +24,7 @@ from watchword.api.resources import (
 from watchword.kube.client import Client
 from watchword.operator.rbac import AGENT_RULES, EXECUTION_ROLE
 from watchword.processes.agent import work_controllers
-from watchword.registration.hub.cluster_rbac import COMMON_ROLES, cluster_subjects, work_binding_manifest
+from watchword.registration.hub.cluster_rbac import COMMON_ROLES, binding_manifests, cluster_subjects
 from watchword.testing.builders import a_cluster, a_cluster_role_binding
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
@@ -43,7 +43,7 @@ async def narrow(site: WorkEnvironment) -> tuple[Client, Client]:
         await admin.create(CLUSTER_ROLE_BINDINGS, binding)
     for name, rules in COMMON_ROLES.items():
         await admin.apply(CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=rules))
-    binding = work_binding_manifest(Cluster.read(a_cluster(site.cluster, uid="u")), cluster_subjects(site.cluster))
+    *_, binding = binding_manifests(Cluster.read(a_cluster(site.cluster, uid="u")), cluster_subjects(site.cluster))
     metadata = {"name": binding["metadata"]["name"], "namespace": site.cluster}
     await admin.create(ROLE_BINDINGS, {**binding, "metadata": metadata})
     agent = site.plane.client(agent_user(site.cluster, "a"), [cluster_group(site.cluster)])

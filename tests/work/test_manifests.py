@@ -8,6 +8,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from watchword.api.meta import Object, Resource
 from watchword.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, SECRETS, SERVICES
@@ -78,7 +79,7 @@ JSON = st.recursive(
     | JSON
 )
 def test_nothing_crashes_the_reader(manifest: Any) -> None:
-    orjson.dumps(meta_of(0, manifest).row())
+    orjson.dumps(asdict(meta_of(0, manifest)))
     assert isinstance(validate_manifest(manifest), str)
 
 

@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.helpers.leak_search import Canary
 from tests.work.work_environment import WorkEnvironment
 
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, MANIFEST_WORKS, SECRETS
 from watchword.testing.eventually import eventually
-from watchword.testing.leak_search import Canary
 
 TEMPLATE: Object = {
     "metadata": {"labels": {"app": "x"}},

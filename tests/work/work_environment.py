@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,23 +19,18 @@ from watchword.api.crds.work import MANIFEST_WORK
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, CONFIG_MAPS, MANIFEST_WORKS
-from watchword.credentials.credential_secret import PendingCsrWatch
 from watchword.kube.client import Client
 from watchword.kube.errors import Unreachable
-from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.transport import Transport
-from watchword.processes.agent import AgentControllerContext, work_controllers
+from watchword.processes.agent import make_work_controllers
 from watchword.registration.agent.hub_endpoint import HubEndpoint
-from watchword.registration.agent.hub_session import HubConnection, HubSession
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.hub.installation import FIELD_MANAGER
 from watchword.runtime.api_server_connection import HUB
-from watchword.runtime.cache import Cache
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.manifests import establish_crds
 from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
-from watchword.work.applied_work_store import applied_work_name, hub_hash
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
@@ -104,33 +100,11 @@ class WorkEnvironment:
         for line in lines:
             line.is_cut = lines[0].is_cut
         options_of_agent = AgentOptions(self.cluster, namespace=self.identity, **options)
-        connection = manager.connect(on_hub.over(lines[1]), name=HUB)
-        context = AgentControllerContext(
-            options=options_of_agent,
-            manager=manager,
-            cluster=manager.connect(as_whom.over(lines[0])),
-            hub=connection,
-            session=self._session(connection.cache),
-            csr_watch=PendingCsrWatch(connection.cache, options_of_agent.secret_key),
-            clock=self.plane.clock,
-            random=Random(1),
-            metrics=manager.metrics,
-        )
-        manager.add(*work_controllers.make(context))
+        manager.connect(on_hub.over(lines[1]), name=HUB)
+        manager.connect(as_whom.over(lines[0]))
+        endpoint = HubEndpoint(PlaneConnector(self.plane, server=self.server))
+        manager.add(*make_work_controllers(options_of_agent, manager, endpoint, Random(1)))
         self.task = asyncio.create_task(manager.run())
-
-    def _session(self, hub: Cache) -> HubSession:
-        connector = PlaneConnector(self.plane, server=self.server)
-        return HubSession(
-            cluster_name=self.cluster,
-            connection=HubConnection(),
-            connector=connector,
-            endpoint=HubEndpoint(connector),
-            user=UserEntry(),
-            hub=hub,
-            clock=self.plane.clock,
-            random=Random(1),
-        )
 
     async def stop(self) -> None:
         """End the agent as a kill would."""
@@ -189,7 +163,7 @@ class WorkEnvironment:
         return await self.client.find(resource, ObjectKey(self.namespace, name))
 
     def record_key(self, work: str) -> ObjectKey:
-        return ObjectKey.cluster(applied_work_name(hub_hash(self.server), work))
+        return ObjectKey.cluster(f"{hashlib.sha256(self.server.encode()).hexdigest()}-{work}")
 
     async def record(self, work: str) -> Object | None:
         return await self.client.find(APPLIED_MANIFEST_WORKS, self.record_key(work))

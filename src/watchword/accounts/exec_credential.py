@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from watchword.accounts.tokens import AccountsError, AccountToken
+from watchword.accounts.tokens import AccountsError
 from watchword.api.meta import Object
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
@@ -15,13 +15,8 @@ EXEC_INFO = "KUBERNETES_EXEC_INFO"
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
-def exec_credential(token: AccountToken, version: str = VERSIONS[0]) -> Object:
-    """Return the ExecCredential of an account's token; the token is in it."""
-    return token_credential(token.token, token.expires_at, version)
-
-
-def token_credential(token: Sensitive[str], expires_at: datetime | None, version: str) -> Object:
-    """Return the ExecCredential of any token; the token is in it."""
+def exec_credential(token: Sensitive[str], expires_at: datetime | None, version: str = VERSIONS[0]) -> Object:
+    """Return the ExecCredential of a token; the token is in it."""
     status: Object = {"token": token.reveal()}
     if expires_at is not None:
         status["expirationTimestamp"] = rfc3339(expires_at)

@@ -2,9 +2,10 @@
 
 import asyncio
 import base64
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import Protocol
+from typing import Any, ClassVar
 
 import orjson
 from msgspec import Struct
@@ -14,10 +15,9 @@ from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, labe
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CLUSTER_PROFILES, SECRETS
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists, NotFound
-from watchword.runtime.diff import choose_changes
-from watchword.runtime.ensure import delete_object, with_preconditions
-from watchword.runtime.errors import NameConflict
+from watchword.kube.errors import NotFound
+from watchword.runtime.ensure import ApplyPolicy, apply_object, delete_object, with_preconditions
+from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.manager import first_error
 from watchword.runtime.reconcile import FIRST_RECHECK
 
@@ -32,18 +32,47 @@ class ExportRefused(AccountsError):
     """Nothing can be exported to this server; the message says what is missing."""
 
 
-class Exporter(Protocol):
-    """Writes clusters in the form that one tool reads."""
+class Exporter(Struct, frozen=True):
+    """Writes one object for each cluster, in the form that one tool reads."""
+
+    kind: ClassVar[Resource]
+    prefix: ClassVar[str] = ""  # of the objects' names, before that of the cluster
+
+    client: Client
+    account: ObjectKey  # its namespace is empty for accounts in the namespaces of all clusters
+    namespace: str
 
     async def exported(self) -> list[str]:
         """Return the clusters that were written for this account before; `ExportRefused` when none can be."""
-        ...
+        labels = f"{Label.MANAGED_BY}={PROJECT},{Label.CLUSTER_NAME}"
+        listed = await self.client.list(self.kind, namespace=self.namespace, labels=labels)
+        own = [obj for obj in listed.items if Annotation.EXPORTED_ACCOUNT in annotations_of(obj) and self._is_own(obj)]
+        return [labels_of(obj)[Label.CLUSTER_NAME] for obj in own]
 
+    @abstractmethod
     async def put(self, token: AccountToken) -> None:
         """Make a cluster known, or bring what is known of it up to date; `NameConflict` when its name is taken."""
-        ...
 
-    async def remove(self, cluster: str) -> None: ...
+    async def remove(self, cluster: str) -> None:
+        found = await self.client.find(self.kind, ObjectKey(self.namespace, self.prefix + cluster))
+        if found is not None and self._is_own(found):
+            await delete_object(self.client, self.kind, found)
+
+    async def _write(self, cluster: str, labels: dict[str, str], **fields: Any) -> Object:
+        metadata = {
+            "labels": {Label.MANAGED_BY: PROJECT, Label.CLUSTER_NAME: cluster, **labels},
+            "annotations": {Annotation.EXPORTED_ACCOUNT: str(self.account)},
+        }
+        wanted = self.kind.manifest(ObjectKey(self.namespace, self.prefix + cluster), metadata=metadata, **fields)
+        try:
+            return await apply_object(self.client, self.kind, wanted, None, ApplyPolicy(is_ours=self._is_own))
+        except NameConflict as conflict:
+            raise NameConflict(f"{conflict}, or export account {self.account} to another namespace") from conflict
+
+    def _is_own(self, present: Object) -> bool:
+        """Whether an object was exported for the account; an export of an earlier version did not note for which."""
+        made_for = annotations_of(present).get(Annotation.EXPORTED_ACCOUNT, str(self.account))
+        return labels_of(present).get(Label.MANAGED_BY) == PROJECT and made_for == str(self.account)
 
 
 async def run_export(
@@ -77,7 +106,7 @@ async def _carry_out(change: TokenChange, exporter: Exporter, report: Callable[[
         try:
             await exporter.put(change.token)
             break
-        except NameConflict as conflict:
+        except (BeingDeleted, NameConflict) as conflict:
             report(change, str(conflict))
             await asyncio.sleep(FIRST_RECHECK.total_seconds())  # the object that is in the way is not watched
     else:
@@ -85,53 +114,32 @@ async def _carry_out(change: TokenChange, exporter: Exporter, report: Callable[[
     report(change, "")
 
 
-class ArgoExporter(Struct, frozen=True):
-    """Writes one cluster Secret of Argo CD for each cluster."""
+class ArgoExporter(Exporter, frozen=True):
+    """Writes one cluster Secret of Argo CD for each cluster; it holds the token."""
 
-    client: Client
-    account: ObjectKey  # its namespace is empty for accounts in the namespaces of all clusters
-    namespace: str = "argocd"
-
-    async def exported(self) -> list[str]:
-        return await _exported(self.client, SECRETS, self.namespace, self.account)
+    kind = SECRETS
+    prefix = "cluster-"
 
     async def put(self, token: AccountToken) -> None:
-        """Write the Secret of a cluster; it holds the token."""
         tls = {"caData": base64.b64encode(token.ca).decode()}
         config = {"bearerToken": token.token.reveal(), "tlsClientConfig": tls}
         fields = {"name": token.cluster.encode(), "server": token.server.encode(), "config": orjson.dumps(config)}
-        wanted = SECRETS.manifest(
-            self._key(token.cluster),
-            metadata=_metadata(token.cluster, self.account, {ARGO_TYPE: "cluster"}),
-            type="Opaque",
-            data={name: base64.b64encode(value).decode() for name, value in fields.items()},
-        )
-        present = await _create(self.client, SECRETS, wanted, self.account)
-        changes = choose_changes(present, wanted)
-        if changes is not None:
-            await self.client.patch(SECRETS, ObjectKey.of(wanted), with_preconditions(present, changes))
-
-    async def remove(self, cluster: str) -> None:
-        await _remove(self.client, SECRETS, self._key(cluster), self.account)
-
-    def _key(self, cluster: str) -> ObjectKey:
-        return ObjectKey(self.namespace, f"cluster-{cluster}")
+        data = {name: base64.b64encode(value).decode() for name, value in fields.items()}
+        await self._write(token.cluster, {ARGO_TYPE: "cluster"}, type="Opaque", data=data)
 
 
-class ClusterProfileExporter(Struct, frozen=True):
+class ClusterProfileExporter(Exporter, frozen=True):
     """Writes one ClusterProfile for each cluster: how to reach it, and which plugin gives the credential.
 
     No token is in it. Clients run the plugin that they have configured under the provider's name, and the plugin reads
     the token from the hub.
     """
 
-    client: Client
-    account: ObjectKey
-    namespace: str
+    kind = CLUSTER_PROFILES
 
     async def exported(self) -> list[str]:
         try:
-            return await _exported(self.client, CLUSTER_PROFILES, self.namespace, self.account)
+            return await super().exported()
         except NotFound as cause:
             raise ExportRefused(
                 f"this server has no kind {CLUSTER_PROFILES.group_resource}: "
@@ -140,13 +148,7 @@ class ClusterProfileExporter(Struct, frozen=True):
 
     async def put(self, token: AccountToken) -> None:
         spec = {"displayName": token.cluster, "clusterManager": {"name": PROVIDER}}
-        metadata = _metadata(token.cluster, self.account, {CLUSTER_MANAGER: PROVIDER})
-        wanted = CLUSTER_PROFILES.manifest(ObjectKey(self.namespace, token.cluster), metadata=metadata, spec=spec)
-        present = await _create(self.client, CLUSTER_PROFILES, wanted, self.account)
-        changes = choose_changes(present, wanted)
-        if changes is not None:
-            patch = with_preconditions(present, changes)
-            present = await self.client.patch(CLUSTER_PROFILES, ObjectKey.of(wanted), patch)
+        present = await self._write(token.cluster, {CLUSTER_MANAGER: PROVIDER}, spec=spec)
         provider = {
             "name": PROVIDER,
             "cluster": {
@@ -159,46 +161,4 @@ class ClusterProfileExporter(Struct, frozen=True):
         others = [row for row in listed if row.get("name") != PROVIDER]
         if [*others, provider] != listed:
             patch = with_preconditions(present, {"status": {"accessProviders": [*others, provider]}})
-            await self.client.patch(CLUSTER_PROFILES, ObjectKey.of(wanted), patch, subresource="status")
-
-    async def remove(self, cluster: str) -> None:
-        await _remove(self.client, CLUSTER_PROFILES, ObjectKey(self.namespace, cluster), self.account)
-
-
-def _metadata(cluster: str, account: ObjectKey, labels: dict[str, str]) -> Object:
-    return {
-        "labels": {Label.MANAGED_BY: PROJECT, Label.CLUSTER_NAME: cluster, **labels},
-        "annotations": {Annotation.EXPORTED_ACCOUNT: str(account)},
-    }
-
-
-async def _create(client: Client, kind: Resource, wanted: Object, account: ObjectKey) -> Object:
-    """Create an object, or return the one that was exported for the account; `NameConflict` for any other."""
-    try:
-        return await client.create(kind, wanted)
-    except AlreadyExists:
-        present = await client.get(kind, ObjectKey.of(wanted))
-    if not _is_own(present, account):
-        raise NameConflict(
-            f"{kind.kind} {ObjectKey.of(present)} was not written by the export of account {account}: "
-            "rename or remove it"
-        )
-    return present
-
-
-async def _exported(client: Client, kind: Resource, namespace: str, account: ObjectKey) -> list[str]:
-    listed = await client.list(kind, namespace=namespace, labels=f"{Label.MANAGED_BY}={PROJECT},{Label.CLUSTER_NAME}")
-    own = [obj for obj in listed.items if annotations_of(obj).get(Annotation.EXPORTED_ACCOUNT) == str(account)]
-    return [labels_of(obj)[Label.CLUSTER_NAME] for obj in own]
-
-
-async def _remove(client: Client, kind: Resource, key: ObjectKey, account: ObjectKey) -> None:
-    found = await client.find(kind, key)
-    if found is not None and _is_own(found, account):
-        await delete_object(client, kind, found)
-
-
-def _is_own(present: Object, account: ObjectKey) -> bool:
-    """Whether an object was exported for the account; an export of an earlier version did not note for which."""
-    made_for = annotations_of(present).get(Annotation.EXPORTED_ACCOUNT, str(account))
-    return labels_of(present).get(Label.MANAGED_BY) == PROJECT and made_for == str(account)
+            await self.client.patch(self.kind, ObjectKey.of(present), patch, subresource="status")

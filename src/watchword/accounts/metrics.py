@@ -6,11 +6,13 @@ from enum import StrEnum
 from functools import partial
 
 from watchword.api.conditions import find_condition, is_true
-from watchword.api.meta import Object, is_deleting
+from watchword.api.credential_report import CredentialValidity
+from watchword.api.meta import Object, is_deleting, uid_of
 from watchword.api.names import ConditionType
 from watchword.api.time import parse_rfc3339
-from watchword.runtime.prometheus import CollectorRegistry, Gauge, Histogram
-from watchword.runtime.token_metrics import TokenTimes, TokenValidityMetrics
+from watchword.runtime.metrics import TokenValidityMetrics
+from watchword.runtime.prometheus import CollectorRegistry
+from watchword.runtime.raw_objects import Delta
 
 WHERE = "of a managed service account"
 
@@ -24,13 +26,13 @@ class AccountPhase(StrEnum):
     REVOKING = "revoking"
 
 
-def read_token_times(account: Object) -> TokenTimes:
+def read_token_times(account: Object) -> CredentialValidity:
     status = account.get("status") or {}
     issued = (status.get("tokenSecretRef") or {}).get("lastRefreshTimestamp")
     scheduled = find_condition(account, ConditionType.ROTATION_SCHEDULED)
     renewed = scheduled is None or scheduled.status != "False"
     expires = parse_rfc3339(str(status.get("expirationTimestamp") or ""))
-    return TokenTimes(parse_rfc3339(str(issued or "")), expires if renewed else None)
+    return CredentialValidity(parse_rfc3339(str(issued or "")), expires if renewed else None)
 
 
 def decide_phase(account: Object) -> AccountPhase:
@@ -52,22 +54,22 @@ class HubAccountMetrics:
     def __init__(self, registry: CollectorRegistry, *, now: Callable[[], datetime]) -> None:
         self._phases: dict[str, AccountPhase] = {}
         self._validity = TokenValidityMetrics(registry, "account", WHERE, now=now)
-        accounts = Gauge("watchword_accounts", "Managed service accounts by phase", ["phase"], registry=registry)
+        accounts = registry.gauge("watchword_accounts", "Managed service accounts by phase", "phase")
         for phase in AccountPhase:
             accounts.labels(phase.value).set_function(partial(self._count, phase))
-        self.revocation = Histogram(
+        self.revocation = registry.histogram(
             "watchword_account_revocation_seconds",
             "From the deletion of an account to the confirmation that its cluster has removed it",
             buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600),
-            registry=registry,
-        )
+        ).labels()
 
     def _count(self, phase: AccountPhase) -> int:
         return sum(known is phase for known in self._phases.values())
 
-    def observe(self, uid: str, account: Object) -> None:
-        self._phases[uid], self._validity.times[uid] = decide_phase(account), read_token_times(account)
-
-    def forget(self, uid: str) -> None:
-        self._phases.pop(uid, None)
-        self._validity.times.pop(uid, None)
+    def observe(self, delta: Delta) -> None:
+        if delta.old is not None:
+            self._phases.pop(uid_of(delta.old), None)
+            self._validity.times.pop(uid_of(delta.old), None)
+        if delta.new is not None:
+            uid = uid_of(delta.new)
+            self._phases[uid], self._validity.times[uid] = decide_phase(delta.new), read_token_times(delta.new)

@@ -59,7 +59,6 @@ class TokenGone(Struct, frozen=True):
 
 
 TokenChange: TypeAlias = TokenAvailable | TokenGone
-KnownTokens: TypeAlias = dict[str, AccountToken | None]  # cluster → its token; None: one from before
 
 
 def read_token(secret: Object) -> AccountToken | None:
@@ -96,53 +95,29 @@ async def watch_tokens(
     from before, those without one are yielded as gone. While the hub cannot be reached, it waits. Close it
     (`aclosing`) to end the watch.
     """
-    tokens: KnownTokens = dict.fromkeys(known)
+    tokens: dict[str, AccountToken | None] = dict.fromkeys(known)  # cluster → its token; None: one from before
     updates = list_and_watch(hub, SECRETS, namespace=namespace, labels=SELECTOR, options=options)
     async with aclosing(updates) as facts:
         async for fact in facts:
             if isinstance(fact, Snapshot):
-                present = _tokens((orjson.loads(raw) for raw in fact.items), account, namespace)
-                changes = [*_gone(tokens, present), *_new(tokens, present)]
-                tokens = {**present}
+                present, affected = _tokens(fact.items, account, namespace), list(tokens)
             elif isinstance(fact, ObjectChange):
-                changes = _apply(tokens, fact, account, namespace)
+                found = _tokens([fact.raw], account, namespace)
+                present, affected = ({} if fact.type == "DELETED" else found), list(found)
             else:
-                changes = []
-            for change in changes:
-                yield change
+                continue
+            for cluster in affected:
+                if cluster in tokens and cluster not in present:
+                    del tokens[cluster]
+                    yield TokenGone(cluster)
+            for cluster, token in present.items():
+                if tokens.get(cluster) != token:
+                    tokens[cluster] = token
+                    yield TokenAvailable(token)
 
 
-def _tokens(secrets: Iterable[Object], account: str, namespace: str) -> dict[str, AccountToken]:
-    found = (read_token(secret) for secret in secrets if _is_wanted(secret, namespace))
+def _tokens(raw: Iterable[bytes], account: str, namespace: str) -> dict[str, AccountToken]:
+    secrets = map(orjson.loads, raw)
+    # In all namespaces, copies would show each cluster twice.
+    found = (read_token(obj) for obj in secrets if namespace or Label.ACCOUNT_NAMESPACE not in labels_of(obj))
     return {token.cluster: token for token in found if token is not None and token.account == account}
-
-
-def _is_wanted(secret: Object, namespace: str) -> bool:
-    """Whether a Secret counts: in all namespaces, copies would show each cluster twice."""
-    return bool(namespace) or Label.ACCOUNT_NAMESPACE not in labels_of(secret)
-
-
-def _gone(known: KnownTokens, present: dict[str, AccountToken]) -> list[TokenChange]:
-    return [TokenGone(cluster) for cluster in known if cluster not in present]
-
-
-def _new(known: KnownTokens, present: dict[str, AccountToken]) -> list[TokenChange]:
-    return [TokenAvailable(token) for cluster, token in present.items() if known.get(cluster) != token]
-
-
-def _apply(
-    known: dict[str, AccountToken | None], fact: ObjectChange, account: str, namespace: str
-) -> list[TokenChange]:
-    secret = orjson.loads(fact.raw)
-    if not _is_wanted(secret, namespace):
-        return []
-    if fact.type != "DELETED":
-        present = _tokens([secret], account, namespace)
-        changes = _new(known, present)
-        known.update(present)
-        return changes
-    token = read_token(secret)
-    if token is None or token.account != account or token.cluster not in known:
-        return []
-    del known[token.cluster]
-    return [TokenGone(token.cluster)]

@@ -1,4 +1,4 @@
-"""The lease by which the agent of an add-on shows on its own cluster that it is alive, and the right to renew it."""
+"""How the agent of an add-on runs on its own cluster, and the lease by which it shows there that it is alive."""
 
 import contextlib
 from datetime import datetime, timedelta
@@ -9,7 +9,8 @@ from watchword.addons.definition import AddonInstance
 from watchword.api.credential_report import is_credential_id
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import SERVICE_ACCOUNT_USER_PREFIX, Annotation
-from watchword.api.resources import LEASES, RBAC_GROUP, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
+from watchword.api.resources import DEPLOYMENTS, LEASES, RBAC_GROUP, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.api.time import rfc3339_micro
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
@@ -17,6 +18,7 @@ from watchword.kube.errors import KubeError, NotFound
 from watchword.runtime.clock import Clock
 
 LEASE_SECONDS = 60
+CREDENTIAL_MOUNT = "/managed/hub-kubeconfig"
 
 
 class AddonLease(Struct, frozen=True):
@@ -76,16 +78,43 @@ def lease_manifests(instance: AddonInstance) -> list[Object]:
     An agent that runs as this account reports its health by the lease. `create` cannot be restricted to a name;
     everything else is.
     """
-    name, namespace = instance.addon.name, instance.addon.namespace_on_cluster()
-    key = ObjectKey(namespace, name)
+    name = instance.addon.name
     rule = {"apiGroups": [LEASES.group], "resources": [LEASES.plural]}
     rules = [{**rule, "verbs": ["create"]}, {**rule, "verbs": ["get", "patch", "update"], "resourceNames": [name]}]
+    account = SERVICE_ACCOUNTS.manifest(ObjectKey(instance.addon.namespace_on_cluster(), name))
+    return [account, *agent_role(instance, name, rules)]
+
+
+def agent_role(instance: AddonInstance, name: str, rules: list[Object]) -> list[Object]:
+    """Return a Role in the namespace of the add-on's agent, and its binding to the account of `lease_manifests`."""
+    namespace = instance.addon.namespace_on_cluster()
+    key = ObjectKey(namespace, name)
     return [
-        SERVICE_ACCOUNTS.manifest(key),
         ROLES.manifest(key, rules=rules),
         ROLE_BINDINGS.manifest(
             key,
             roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
-            subjects=[{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
+            subjects=[{"kind": "ServiceAccount", "namespace": namespace, "name": instance.addon.name}],
         ),
     ]
+
+
+def agent_deployment(instance: AddonInstance, name: str, labels: dict[str, str], image: str, *args: str) -> Object:
+    """Return the agent's Deployment: one replica that runs as that account and holds the add-on's own credential."""
+    addon = instance.addon.name
+    container = {
+        "name": "agent",
+        "image": image,
+        "args": [args[0], f"--hub-kubeconfig={CREDENTIAL_MOUNT}/kubeconfig", *args[1:]],
+        "volumeMounts": [{"name": "hub", "mountPath": CREDENTIAL_MOUNT, "readOnly": True}],
+        "securityContext": dict(CONTAINER_SECURITY),
+    }
+    pod = {
+        "serviceAccountName": addon,
+        "securityContext": dict(POD_SECURITY),
+        "containers": [container],
+        "volumes": [{"name": "hub", "secret": {"secretName": f"{addon}-hub-kubeconfig"}}],
+    }
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return DEPLOYMENTS.manifest(ObjectKey(instance.addon.namespace_on_cluster(), name), spec=spec)

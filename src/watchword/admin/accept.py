@@ -14,8 +14,7 @@ from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_MANAGE
 from watchword.api.time import rfc3339
 from watchword.credentials.certificates import name_ownership
 from watchword.credentials.certificates.name_ownership import NameOwner, name_owner_patch
-from watchword.credentials.certificates.requests import is_pending, read_cluster_request, with_decision
-from watchword.credentials.driver import Settings
+from watchword.credentials.certificates.requests import APPROVED, is_pending, read_cluster_request, with_decision
 from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.tokens import record_token_use, token_secret_key_of
 from watchword.health.formatting import format_key
@@ -102,7 +101,8 @@ class HubAdmin(Struct, frozen=True):
 
     async def record_decision(self, csr: Object, verdict: str, message: str) -> None:
         """Write `Approved` or `Denied` onto a request, exactly as it was read."""
-        decided = with_decision(csr, verdict, f"{verdict}ByAdministrator", message, now=self.clock.now())
+        reason = "ApprovedByAdministrator" if verdict == APPROVED else "DeniedByAdministrator"
+        decided = with_decision(csr, verdict, reason, message, now=self.clock.now())
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, decided, subresource="approval", dry_run=self.dry_run)
 
 
@@ -133,7 +133,10 @@ class ClusterAcceptor(Struct, frozen=True):
                     self.progress(described)
                     approved = AdmissionResult(name)
                 if isinstance(driver, PreparesAcceptance):
-                    await self._prepare(cluster, driver, settings)
+                    client, dry_run = self.hub_admin.client, self.hub_admin.dry_run
+                    await driver.prepare_acceptance(
+                        AcceptanceContext(client=client, cluster=cluster, settings=settings, dry_run=dry_run)
+                    )
                 changed = await self.hub_admin.accept(cluster, approved.owner, driver.name)
                 return AdmissionResult(name, approved.requests, approved.key, changed)
             except Conflict:
@@ -166,18 +169,10 @@ class ClusterAcceptor(Struct, frozen=True):
 
     async def _cluster_manager(self) -> Object:
         """Return the ClusterManager; nothing on a hub without one, or for a person who may not read it."""
+        key = ObjectKey.cluster(cluster_manager.CLUSTER_MANAGER)
         with suppress(Forbidden):
-            return (
-                await self.hub_admin.client.find(CLUSTER_MANAGERS, ObjectKey.cluster(cluster_manager.CLUSTER_MANAGER))
-                or {}
-            )
+            return await self.hub_admin.client.find(CLUSTER_MANAGERS, key) or {}
         return {}
-
-    async def _prepare(self, cluster: Object, driver: PreparesAcceptance, settings: Settings) -> None:
-        client, dry_run = self.hub_admin.client, self.hub_admin.dry_run
-        await driver.prepare_acceptance(
-            AcceptanceContext(client=client, cluster=cluster, settings=settings, dry_run=dry_run)
-        )
 
     async def accept_and_wait(self, name: str, waiter: ObjectWaiter) -> AdmissionResult:
         """Wait for the cluster's request, accept it, and wait until the hub has granted its rights."""
@@ -252,9 +247,8 @@ class ClusterAcceptor(Struct, frozen=True):
         secret = await self.hub_admin.client.find(SECRETS, key)
         if secret is None and requester in self.terms.requesters:
             return
-        objection = await record_token_use(
-            self.hub_admin.client, secret, requester, cluster, dry_run=self.hub_admin.dry_run
-        )
+        client, dry_run = self.hub_admin.client, self.hub_admin.dry_run
+        objection = await record_token_use(client, secret, requester, cluster, dry_run=dry_run)
         if objection:
             known = f"; if you know who asked, run again with --requesters {requester}" if secret is None else ""
             raise OperationRefused(f"cluster {cluster} may not join with the token of {requester}: {objection}{known}")
@@ -296,6 +290,5 @@ async def deny_request(hub_admin: HubAdmin, name: str) -> AdmissionResult:
 
 
 def validate_denied(found: Object | None) -> str:
-    """Return what a denied cluster still has; empty when it has no rights any more."""
     said = find_condition(found or {}, ConditionType.HUB_ACCEPTED)
     return "the hub has not taken the cluster's rights away yet" if said is not None and said.status == "True" else ""

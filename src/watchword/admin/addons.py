@@ -147,23 +147,19 @@ class AddonAdmin(Struct, frozen=True):
         return found
 
     async def wait_until_available(self, key: ObjectKey, waiter: ObjectWaiter) -> None:
-        """Return once the add-on has its credential and is available; `NotReady` otherwise."""
         advice = f"`watchword addon show {key.name} --cluster {key.namespace}` says how far it came"
         await waiter.until(MANAGED_CLUSTER_ADDONS, key, validate_addon_available, advice=advice)
 
     async def wait_until_removed(self, key: ObjectKey, waiter: ObjectWaiter) -> None:
-        """Return once nothing is left of the add-on; `NotReady` otherwise."""
         advice = "does the cluster's agent run? The hub drops what waits for it once the cluster counts as silent"
         await waiter.until_gone(MANAGED_CLUSTER_ADDONS, key, advice=advice)
 
 
 def is_reinstalled_by_strategy(addon: Object) -> bool:
-    """Whether an install strategy put the add-on there, and will again."""
     return Annotation.ADDON_INSTALLED_BY in annotations_of(addon)
 
 
 def validate_addon_available(found: Object | None) -> str:
-    """Return what an add-on still lacks; empty when it is at work."""
     if found is None:
         return "the add-on is not there"
     row = decide_addon_row(found)

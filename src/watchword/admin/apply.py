@@ -27,10 +27,10 @@ def names_of(rows: Sequence[Manifest]) -> list[str]:
     return [f"{resource.kind.lower()}/{ObjectKey.of(obj)}" for resource, obj in rows]
 
 
-async def list_if_served(client: Client, kind: Resource, *, namespace: str = "", labels: str = "") -> list[Object]:
-    """Return the objects of a kind; none where the server does not serve it."""
+async def list_if_served(client: Client, kind: Resource, **scope: Any) -> list[Object]:
+    """Return the objects of a kind in this namespace, with these labels or fields; none where it is not served."""
     try:
-        return (await client.list(kind, namespace=namespace, labels=labels)).items
+        return (await client.list(kind, **scope)).items
     except NotFound:
         return []
 

@@ -1,8 +1,5 @@
 """How a joining cluster reaches its hub: an address, an authority that was proved, and a token."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from msgspec import Struct
 
 from watchword.admin.errors import InvalidInput, OperationRefused
@@ -40,13 +37,8 @@ class BootstrapAccess(Struct, frozen=True):
         context = ContextEntry(HUB, BOOTSTRAP)
         return Kubeconfig({HUB: cluster}, {BOOTSTRAP: UserEntry(token=self.token)}, {BOOTSTRAP: context}, BOOTSTRAP)
 
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator[Client]:
-        client = client_for_context(self.kubeconfig.choose())
-        try:
-            yield client
-        finally:
-            await client.close()
+    def client(self) -> Client:
+        return client_for_context(self.kubeconfig.choose())
 
 
 class HubAddress(Struct, frozen=True):

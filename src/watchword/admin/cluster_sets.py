@@ -55,17 +55,17 @@ class ClusterSetAdmin(Struct, frozen=True):
         found = await get_named(self.client, MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
         members = [row.clusters for row in await self.rows() if row.found["metadata"]["name"] == name]
         if members and members[0]:
-            raise OperationRefused(
-                f"cluster set {name} has clusters ({', '.join(members[0][:3])}): take them out with "
-                f"`watchword clusterset remove {name} {members[0][0]}`, or add them to another set"
-            )
+            advice = f"take them out with `watchword clusterset remove {name} {members[0][0]}`, or move them to another"
+            if _selects_by_labels(found):
+                advice = "it selects them by labels: label them otherwise, or change its clusterSelector"
+            raise OperationRefused(f"cluster set {name} has clusters ({', '.join(members[0][:3])}): {advice}")
         if not self.dry_run:
             await self.client.delete(MANAGED_CLUSTER_SETS, ObjectKey.of(found), uid=uid_of(found))
 
     async def add(self, name: str, cluster: str) -> bool:
         """Put a cluster into a set, and so out of the one in which it was."""
         found = await get_named(self.client, MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
-        if mapping_at(found, "spec", "clusterSelector").get("selectorType", EXCLUSIVE) != EXCLUSIVE:
+        if _selects_by_labels(found):
             raise OperationRefused(f"cluster set {name} selects clusters by labels: label the cluster instead")
         return await self._label(cluster, name)
 
@@ -110,3 +110,7 @@ class ClusterSetAdmin(Struct, frozen=True):
         patch = {"metadata": {"labels": {Label.CLUSTER_SET: value}}}
         await self.client.patch(MANAGED_CLUSTERS, key, patch, dry_run=self.dry_run)
         return True
+
+
+def _selects_by_labels(found: Object) -> bool:
+    return bool(mapping_at(found, "spec", "clusterSelector").get("selectorType", EXCLUSIVE) != EXCLUSIVE)

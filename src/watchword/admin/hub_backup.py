@@ -7,6 +7,7 @@ import orjson
 from msgspec import Struct
 
 from watchword.accounts.grants import GRANTS
+from watchword.admin.apply import list_if_served
 from watchword.admin.backup_archive import Backup, BackupContent, BackupHeader, Subject
 from watchword.admin.errors import InvalidInput
 from watchword.api import resources
@@ -16,7 +17,6 @@ from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotation
 from watchword.api.names import HUB_NAMESPACE
 from watchword.api.pull_secrets import SERVICE_ACCOUNT_TOKEN_TYPE
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
 from watchword.registration.hub.cluster_rbac import PREFIX
 
 OBJECTS_FILE = "objects.json"
@@ -60,10 +60,7 @@ class HubBackup(Struct, frozen=True):
         return Backup(header, {OBJECTS_FILE: orjson.dumps(objects)})
 
     async def _all_of(self, kind: Resource, namespace: str = "", fields: str = "") -> list[Manifest]:
-        try:
-            found = (await self.client.list(kind, namespace=namespace, fields=fields)).items
-        except NotFound:  # the kind itself is not there
-            return []
+        found = await list_if_served(self.client, kind, namespace=namespace, fields=fields)
         return [(kind, obj) for obj in found if not is_deleting(obj) and not is_derived(kind, obj)]
 
     async def _hub_state(self) -> list[Manifest]:

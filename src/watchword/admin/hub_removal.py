@@ -8,7 +8,7 @@ from msgspec import Struct
 from watchword.accounts.grants import GRANTS
 from watchword.admin import hub_setup
 from watchword.admin.addons import accounts_bundle
-from watchword.admin.apply import list_if_served, names_of
+from watchword.admin.apply import list_if_served
 from watchword.admin.errors import NotReady, OperationRefused
 from watchword.admin.hub_backup import FLEET_KINDS
 from watchword.admin.wait import ObjectWaiter
@@ -20,8 +20,15 @@ from watchword.api.conditions import is_true
 from watchword.api.crds import HUB_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
-from watchword.api.names import AGENT_NAMESPACE, BOOTSTRAP_NAMESPACE, HUB_NAMESPACE, ConditionType, Label
-from watchword.api.pull_secrets import CONFIGURATION, LEGACY_TOKEN, PULL_SECRETS_NAMESPACE
+from watchword.api.names import (
+    AGENT_NAMESPACE,
+    BOOTSTRAP_NAMESPACE,
+    HUB_NAMESPACE,
+    PULL_SECRETS_NAMESPACE,
+    ConditionType,
+    Label,
+)
+from watchword.api.pull_secrets import CONFIGURATION, LEGACY_TOKEN
 from watchword.api.sensitive import HiddenFields
 from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignore_progress, poll_until
 from watchword.discovery.setup import FIELD_MANAGER, discovery_bindings
@@ -30,14 +37,21 @@ from watchword.health.formatting import format_count
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.kube.errors import NotFound
-from watchword.operator.bundles import DEFINITIONS
 from watchword.operator.cluster_manager import accounts_binding, hub_manifests
+from watchword.operator.rbac import DEFINITIONS
 from watchword.pullsecrets.inventory import read_pull_secrets
 from watchword.registration.hub import installation
 from watchword.runtime.manifests import is_own_definition
 
 OPERATOR_PATIENCE = timedelta(seconds=25)  # for the operator to stop the controllers, if it runs
 DELETION_PATIENCE = timedelta(minutes=2)  # for the API server to delete what is in namespaces, and of kinds
+_LABELLED = (  # kinds of which a cluster's objects have its name as a label
+    resources.CERTIFICATE_SIGNING_REQUESTS,
+    resources.ROLE_BINDINGS,
+    resources.CLUSTER_ROLE_BINDINGS,
+    resources.CLUSTER_ROLES,
+    resources.NAMESPACES,
+)
 _SHARED = (resources.NAMESPACES, resources.CUSTOM_RESOURCE_DEFINITIONS)  # removed last, and not always
 
 
@@ -48,11 +62,6 @@ class HubRemoval(HiddenFields, frozen=True):
 
     rows: tuple[Manifest, ...]
     kept: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> list[str]:
-        """What is removed, as `kind/name`."""
-        return names_of(self.rows)
 
 
 class HubRemover(Struct, frozen=True):
@@ -66,10 +75,9 @@ class HubRemover(Struct, frozen=True):
         """Return what is there of a hub; `OperationRefused` for another system's, or while clusters are in it."""
         if await hub_setup.has_foreign_manager(self.client):
             raise OperationRefused("another system installed this hub: remove it as that system's documentation says")
+        clusters = await list_if_served(self.client, resources.MANAGED_CLUSTERS)
         members = sorted(
-            obj["metadata"]["name"]
-            for obj in await list_if_served(self.client, resources.MANAGED_CLUSTERS)
-            if is_member(obj)
+            obj["metadata"]["name"] for obj in clusters if is_accepted(obj) or is_true(obj, ConditionType.JOINED)
         )
         if members and not force:
             shown = f"{', '.join(members[:3])}{', …' if len(members) > 3 else ''}"
@@ -109,18 +117,9 @@ class HubRemover(Struct, frozen=True):
     async def _fleet(self) -> list[Manifest]:
         kinds = [kind for kind in reversed(FLEET_KINDS) if kind is not resources.CLUSTER_MANAGERS]
         objects = [(kind, obj) for kind in kinds for obj in await list_if_served(self.client, kind)]
-        rights = [
-            (kind, obj)
-            for kind in (
-                resources.CERTIFICATE_SIGNING_REQUESTS,
-                resources.ROLE_BINDINGS,
-                resources.CLUSTER_ROLE_BINDINGS,
-                resources.CLUSTER_ROLES,
-                resources.NAMESPACES,
-            )
-            for obj in await list_if_served(self.client, kind, labels=Label.CLUSTER_NAME)
-        ]
-        return [*objects, *rights]
+        for kind in _LABELLED:
+            objects += [(kind, obj) for obj in await list_if_served(self.client, kind, labels=Label.CLUSTER_NAME)]
+        return objects
 
     async def _installed(self, agents: Sequence[Object]) -> list[Manifest]:
         """Return what `init` and the hub's controllers made, the kinds last."""
@@ -173,18 +172,8 @@ class HubRemover(Struct, frozen=True):
             return
 
     async def _present(self, rows: Iterable[Manifest]) -> list[Manifest]:
-        present: list[Manifest] = []
-        for resource, obj in rows:
-            try:
-                found = await self.client.find(resource, ObjectKey.of(obj))
-            except NotFound:
-                continue
-            present += [(resource, found)] if found is not None else []
-        return present
-
-
-def is_member(cluster: Object) -> bool:
-    return is_accepted(cluster) or is_true(cluster, ConditionType.JOINED)
+        found = [(resource, await self.client.find(resource, ObjectKey.of(obj))) for resource, obj in rows]
+        return [(resource, obj) for resource, obj in found if obj is not None]
 
 
 def _is_join_token(secret: Object) -> bool:

@@ -45,7 +45,6 @@ class HubRestore(HiddenFields, frozen=True):
 
     created: tuple[Manifest, ...]  # not there: deleted since the backup, or another cluster
     changed: tuple[Manifest, ...]  # there, and different
-    unchanged: int
     skipped: tuple[str, ...]  # with the reason
     on_existing_hub: bool
 
@@ -70,7 +69,7 @@ class HubRestorer(Struct, frozen=True):
                 "this cluster is a hub already: choose another with --kubeconfig or --context, or give --replace, "
                 "which puts what the backup holds over what is there"
             )
-        created, changed, skipped, unchanged = list[Manifest](), list[Manifest](), list[str](), 0
+        created, changed, skipped = list[Manifest](), list[Manifest](), list[str]()
         for kind, saved in rows:
             present = await self.client.find(kind, ObjectKey.of(saved))
             if kind is NAMESPACES and present is not None and is_deleting(present):
@@ -90,9 +89,7 @@ class HubRestorer(Struct, frozen=True):
                 created.append((kind, wanted))
             elif kind is not NAMESPACES and clean(present, kind) != wanted:
                 changed.append((kind, wanted))
-            else:
-                unchanged += 1
-        return HubRestore(tuple(created), tuple(changed), unchanged, tuple(skipped), is_hub)
+        return HubRestore(tuple(created), tuple(changed), tuple(skipped), is_hub)
 
     async def carry_out(self, plan: HubRestore) -> None:
         """Declare the kinds, then create and change the objects; may be repeated after a failure."""

@@ -1,6 +1,7 @@
 """Everything that makes a cluster a hub, as `init` applies it."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
@@ -23,12 +24,7 @@ from watchword.discovery.setup import FIELD_MANAGER, REQUESTERS_BINDING, Discove
 from watchword.discovery.token_secret import TokenRecord
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.operator.cluster_manager import (
-    CLUSTER_MANAGER,
-    enabled_servers,
-    hub_manifests,
-    hub_settings,
-)
+from watchword.operator.cluster_manager import CLUSTER_MANAGER, enabled_servers, hub_manifests, hub_settings
 from watchword.operator.conditions import is_enabled
 from watchword.operator.rendering import OPERATOR, cluster_role_with_binding, service_account
 from watchword.processes.hub import HUB_LEASE
@@ -57,7 +53,6 @@ class HubSetup(Struct, frozen=True):
 
     @property
     def discovery(self) -> DiscoverySetup:
-        """What is published, and who may request certificates."""
         nodes = (bootstrap.NODE_GROUP,) if self.approve_nodes else ()
         return DiscoverySetup(self.info, requesters=(bootstrap.MANAGED_CLUSTER_GROUP, *nodes), approve_nodes_of=nodes)
 
@@ -89,10 +84,8 @@ class HubSetup(Struct, frozen=True):
 
     def _kept_registration(self, present: Object) -> Object:
         """Return the entries under the drivers' own names, with nothing in other fields of what is named."""
-        rows = [
-            {**row, "authType": self._own_name(str(row.get("authType") or ""))}
-            for row in present.get(DRIVER_LIST) or []
-        ]
+        found = present.get(DRIVER_LIST) or []
+        rows = [{**row, "authType": self._own_name(str(row.get("authType") or ""))} for row in found]
         kept = {**present, **({DRIVER_LIST: rows} if rows else {})}
         return empty_other_paths(self.catalog.options(Side.HUB), self.settings, kept)
 
@@ -102,7 +95,6 @@ class HubSetup(Struct, frozen=True):
 
     @property
     def chosen_drivers(self) -> tuple[str, ...]:
-        """The ways in which clusters may register."""
         return self.drivers or enabled_drivers({"spec": self.kept}) or (self.catalog.default,)
 
 
@@ -171,10 +163,8 @@ def undeployed_server_objects(manager: Object, catalog: Catalog) -> list[Manifes
     rows: list[Manifest] = []
     for server in enabled_servers(manager, catalog):
         account = ObjectKey(HUB_NAMESPACE, server.service_account)
-        rows += [
-            service_account(account.name, account.namespace),
-            *cluster_role_with_binding(server.role, rules_of(server.rules), account),
-        ]
+        rows.append(service_account(account.name, account.namespace))
+        rows += cluster_role_with_binding(server.role, rules_of(server.rules), account)
     return rows
 
 
@@ -196,20 +186,14 @@ async def set_up_hub(client: Client, setup: HubSetup, *, dry_run: bool = False) 
     held = {(resource, ObjectKey.of(obj)) for resource, obj in wanted}
     operator = await operator_objects(client, str(setup.spec["imagePullSpec"]), hub=True) if setup.deploy else []
     deployed = [(resource, obj) for resource, obj in operator if (resource, ObjectKey.of(obj)) not in held]
-    rows = (
-        (wanted, installation.FIELD_MANAGER),
-        (deployed, DEPLOYER),
-        (own, FIELD_MANAGER),
-    )
+    rows = ((wanted, installation.FIELD_MANAGER), (deployed, DEPLOYER), (own, FIELD_MANAGER))
     applied = [await apply_all(client, part, manager=manager, dry_run=dry_run) for part, manager in rows]
     return [name for names in applied for name in names]
 
 
 async def has_foreign_manager(client: Client) -> bool:
-    """Whether the kind ClusterManager was brought here by another system."""
-    found = await client.find(
-        resources.CUSTOM_RESOURCE_DEFINITIONS, ObjectKey.cluster(resources.CLUSTER_MANAGERS.group_resource)
-    )
+    key = ObjectKey.cluster(resources.CLUSTER_MANAGERS.group_resource)
+    found = await client.find(resources.CUSTOM_RESOURCE_DEFINITIONS, key)
     return found is not None and not is_own_definition(found, DEPLOYER)
 
 
@@ -228,21 +212,18 @@ async def await_hub(waiter: ObjectWaiter, setup: HubSetup, record: TokenRecord |
         deployed = [ObjectKey.of(obj) for resource, obj in rows if resource is resources.DEPLOYMENTS]
         await await_deployments(waiter.client, (OPERATOR,), waiter.patience, waiter.progress)
         advice = "`watchword logs operator` shows why it does not apply it"
-        await waiter.until(
-            resources.CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER), validate_applied, advice=advice
-        )
+        key = ObjectKey.cluster(CLUSTER_MANAGER)
+        await waiter.until(resources.CLUSTER_MANAGERS, key, validate_applied, advice=advice)
         await await_deployments(waiter.client, deployed, waiter.patience, waiter.progress)
         advice = "`watchword logs hub` shows why no replica leads"
         await waiter.until(resources.LEASES, HUB_LEASE, validate_led, advice=advice)
     if record is not None:
         advice = "is `watchword hub` running for this cluster? Its log says why it does not sign"
-        await waiter.until(
-            resources.CONFIG_MAPS, bootstrap.CLUSTER_INFO, SignatureCondition(record.token.id), advice=advice
-        )
+        signed = partial(validate_signed, record.token.id)
+        await waiter.until(resources.CONFIG_MAPS, bootstrap.CLUSTER_INFO, signed, advice=advice)
 
 
 def validate_applied(manager: Object | None) -> str:
-    """Return why a ClusterManager is not applied in its newest version; empty when it is."""
     found = manager or {}
     applied, status = find_condition(found, "Applied"), found.get("status") or {}
     if applied is not None and applied.status == "False":
@@ -254,20 +235,14 @@ def validate_applied(manager: Object | None) -> str:
 
 
 def validate_led(lease: Object | None) -> str:
-    """Return why no replica of the hub leads; empty when one does."""
     return "" if mapping_at(lease or {}, "spec").get("holderIdentity") else "no replica of the hub leads yet"
 
 
-class SignatureCondition(Struct, frozen=True):
-    """Looks whether cluster-info is signed for a token."""
-
-    token_id: str
-
-    def __call__(self, found: Object | None) -> str:
-        if found is None:
-            return "cluster-info is not published"
-        refusal = annotations_of(found).get(bootstrap.ANNOTATION_SIGNING_REFUSED)
-        if refusal:
-            return f"cluster-info is not signed because {refusal}"
-        signed = (found.get("data") or {}).get(bootstrap.SIGNATURE_PREFIX + self.token_id)
-        return "" if signed else f"cluster-info is not signed for token {self.token_id} yet"
+def validate_signed(token_id: str, found: Object | None) -> str:
+    if found is None:
+        return "cluster-info is not published"
+    refusal = annotations_of(found).get(bootstrap.ANNOTATION_SIGNING_REFUSED)
+    if refusal:
+        return f"cluster-info is not signed because {refusal}"
+    signed = (found.get("data") or {}).get(bootstrap.SIGNATURE_PREFIX + token_id)
+    return "" if signed else f"cluster-info is not signed for token {token_id} yet"

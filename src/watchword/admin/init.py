@@ -5,6 +5,7 @@ import hmac
 import secrets
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -52,14 +53,6 @@ class TokenSpec(Struct, frozen=True):
     token: BootstrapToken | None = None
     groups: tuple[str, ...] = (MANAGED_CLUSTER_GROUP,)
 
-    def record(self, now: datetime) -> TokenRecord:
-        return TokenRecord(
-            self.token or BootstrapToken.generate(),
-            expires=now + self.ttl if self.ttl else None,
-            description=DESCRIPTION,
-            groups=self.groups,
-        )
-
 
 async def ensure_token(store: TokenStore, spec: TokenSpec, *, now: datetime, dry_run: bool = False) -> TokenRecord:
     """Return a token as wished, an earlier one when it still serves; `BootstrapTokenRefused` when its id is taken."""
@@ -67,7 +60,8 @@ async def ensure_token(store: TokenStore, spec: TokenSpec, *, now: datetime, dry
     present = choose_reusable_token(records, spec, now=now)
     if present is not None:
         return present
-    record = spec.record(now)
+    token, expires = spec.token or BootstrapToken.generate(), now + spec.ttl if spec.ttl else None
+    record = TokenRecord(token, expires=expires, description=DESCRIPTION, groups=spec.groups)
     await store.create(record, dry_run=dry_run)
     return record
 
@@ -119,17 +113,14 @@ class SignerProbe(Struct, frozen=True):
                 await self.client.delete(CERTIFICATE_SIGNING_REQUESTS, ObjectKey.cluster(name))
 
     async def _probe_signer(self, name: str) -> str:
-        posted = await self.client.create(CERTIFICATE_SIGNING_REQUESTS, probe_csr(name, self.signer))
+        spec = CertificateSpec(CertificateSubject(PROBE_USER), self.signer, PROBE_LIFETIME, name)
+        request = certificate_request_manifest(spec, PrivateKey.generate())
+        posted = await self.client.create(CERTIFICATE_SIGNING_REQUESTS, request)
         approval = with_decision(posted, APPROVED, "WatchwordProbe", "asked by watchword init", now=self.clock.now())
         await self.client.update(CERTIFICATE_SIGNING_REQUESTS, approval, subresource="approval")
-        waiter = ObjectWaiter(self.client, self.patience)
+        waiter, key = ObjectWaiter(self.client, self.patience), ObjectKey.cluster(name)
         try:
-            answered = await waiter.until(
-                CERTIFICATE_SIGNING_REQUESTS,
-                ObjectKey.cluster(name),
-                lambda found: "" if found is not None and _is_decided(found) else "no certificate",
-                advice="",
-            )
+            answered = await waiter.until(CERTIFICATE_SIGNING_REQUESTS, key, validate_decided, advice="")
         except NotReady:
             return (
                 f"a request was approved, but no certificate came within {int(self.patience.total_seconds())} seconds: "
@@ -138,14 +129,7 @@ class SignerProbe(Struct, frozen=True):
         return validate_probe_result(answered)
 
 
-def probe_csr(name: str, signer: str) -> Object:
-    """Return a request for a certificate without rights, of a key that is discarded."""
-    spec = CertificateSpec(CertificateSubject(PROBE_USER), signer, PROBE_LIFETIME, name)
-    return certificate_request_manifest(spec, PrivateKey.generate())
-
-
 def validate_probe_result(answered: Object) -> str:
-    """Return what the response means: empty when a certificate was issued."""
     decision = read_decision(answered)
     if decision.certificate:
         return ""
@@ -153,9 +137,9 @@ def validate_probe_result(answered: Object) -> str:
     return f"this hub refuses to issue client certificates ({why}), so {CONSEQUENCE}"
 
 
-def _is_decided(request: Object) -> bool:
-    decision = read_decision(request)
-    return bool(decision.certificate) or decision.verdict in (DENIED, FAILED)
+def validate_decided(request: Object | None) -> str:
+    decision = read_decision(request or {})
+    return "" if decision.certificate or decision.verdict in (DENIED, FAILED) else "no certificate"
 
 
 class InitOptions(Struct, frozen=True):
@@ -228,12 +212,9 @@ class HubInitializer(Struct, frozen=True):
 
     async def _is_reached(self, published: ClusterInfo) -> bool:
         for server in published.endpoints:
-            client = self.client_factory.verified(server, published.ca_bundle)
-            try:
+            async with self.client_factory.verified(server, published.ca_bundle) as client:
                 if await is_answering(client):
                     return True
-            finally:
-                await client.close()
         return False
 
     async def _probe(self, setup: hub_setup.HubSetup) -> list[str]:
@@ -271,7 +252,7 @@ def choose_join_flags(manager: Object, catalog: Catalog) -> Mapping[str, tuple[s
 async def read_join_flags(client: Client) -> Mapping[str, tuple[str, ...]]:
     """Return the same for the hub as it is; the default driver's where its settings cannot be read."""
     manager: Object | None = None
-    with contextlib.suppress(Forbidden, NotFound):
+    with contextlib.suppress(Forbidden):
         manager = await client.find(CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER))
     return choose_join_flags(manager, CATALOG) if manager else {CATALOG.default: ()}
 
@@ -293,8 +274,6 @@ async def require_joinable_hub(client: Client, record: TokenRecord) -> ClusterIn
 
 
 async def await_signature(client: Client, token_id: str) -> None:
-    """Return once cluster-info is signed for the token; `NotReady` when the hub does not sign."""
     advice = f"do the hub's controllers run? `watchword doctor` tells; `watchword token delete {token_id}` undoes this"
-    await ObjectWaiter(client, SIGNING_PATIENCE).until(
-        CONFIG_MAPS, CLUSTER_INFO, hub_setup.SignatureCondition(token_id), advice=advice
-    )
+    signed = partial(hub_setup.validate_signed, token_id)
+    await ObjectWaiter(client, SIGNING_PATIENCE).until(CONFIG_MAPS, CLUSTER_INFO, signed, advice=advice)

@@ -25,7 +25,7 @@ from watchword.health.inventory_rows import CredentialRow
 from watchword.kube.client import Client
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.pki.errors import PkiError
-from watchword.pullsecrets.dockercfg import find_dockercfg_token
+from watchword.pullsecrets.pull_secret import find_dockercfg_token
 from watchword.runtime.clock import Clock
 
 
@@ -36,7 +36,6 @@ class CredentialInspector(Struct, frozen=True):
     clock: Clock
 
     async def cluster(self, name: str) -> Object:
-        """Describe the credential of a cluster's agent for the hub."""
         found = await get_named(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name))
         requests = sort_by_creation(await HubAdmin(self.client, self.clock).csrs_of(name))
         row = self._row(HubFacts(clusters=[found], requests=requests))
@@ -48,7 +47,6 @@ class CredentialInspector(Struct, frozen=True):
         }
 
     async def addon(self, name: str) -> Object:
-        """Describe the credential of an add-on for the hub."""
         key = parse_key(name, "CLUSTER/NAME")
         found = await get_named(self.client, MANAGED_CLUSTER_ADDONS, key)
         addon = Addon.read(found)
@@ -66,7 +64,6 @@ class CredentialInspector(Struct, frozen=True):
         }
 
     async def account(self, name: str) -> Object:
-        """Describe the token of a managed service account on its cluster."""
         key = parse_key(name, "NAMESPACE/NAME")
         account = await ServiceAccountAdmin(self.client).get(key)
         secret = await self.client.find(SECRETS, key)

@@ -137,7 +137,6 @@ def bootstrap_secret(namespace: str, access: BootstrapAccess, beside: SecretData
 
 
 async def read_bootstrap_data(client: Client, namespace: str) -> SecretData:
-    """Return what the bootstrap Secret contains; nothing when there is none."""
     return decode_data(await client.find(resources.SECRETS, ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET)))
 
 
@@ -242,7 +241,6 @@ async def cluster_uid(client: Client) -> str:
 
 
 def validate_joined(found: Object | None) -> str:
-    """Return what a cluster still lacks to have joined; empty when it has."""
     if found is None:
         return "the agent has not created its ManagedCluster yet"
     name = found["metadata"]["name"]

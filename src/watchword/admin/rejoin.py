@@ -38,14 +38,12 @@ async def replace_bootstrap_secret(
 
 
 async def await_credential(waiter: ObjectWaiter, namespace: str, clock: Clock) -> None:
-    """Wait until the agent holds a valid credential; `NotReady` otherwise."""
     key = ObjectKey(namespace, HUB_KUBECONFIG_SECRET)
     advice = "let the hub's administrator run `watchword rejoin --take-over`, and see the agent's log"
     await waiter.until(SECRETS, key, lambda found: validate_credential_current(found, now=clock.now()), advice=advice)
 
 
 def validate_credential_current(secret: Object | None, *, now: datetime) -> str:
-    """Return why the credential in a Secret cannot be used; empty when it can."""
     try:
         held = CATALOG.read_held(decode_data(secret))
     except CredentialUnreadable as error:

@@ -66,11 +66,13 @@ class CredentialRotator(Struct, frozen=True):
                 found += [_of_account(obj) for obj in accounts if obj["metadata"]["namespace"] in names]
         return [each for each in found if isinstance(each, Renewal)]
 
-    async def cluster(self, name: str) -> Renewal:
-        return _required(self._of_cluster(await get_named(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name))))
+    async def clusters(self, names: Iterable[str]) -> list[Renewal]:
+        found = [await get_named(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(name)) for name in names]
+        return [_required(self._of_cluster(obj)) for obj in found]
 
-    async def addon(self, key: ObjectKey) -> Renewal:
-        return _required(self._of_addon(await get_named(self.client, MANAGED_CLUSTER_ADDONS, key)))
+    async def addons(self, keys: Iterable[ObjectKey]) -> list[Renewal]:
+        found = [await get_named(self.client, MANAGED_CLUSTER_ADDONS, key) for key in keys]
+        return [_required(self._of_addon(obj)) for obj in found]
 
     async def account(self, key: ObjectKey) -> list[Renewal]:
         """Return the token of an account on its cluster, or on every cluster of its set."""
@@ -124,7 +126,6 @@ def _required(found: Renewal | OperationRefused) -> Renewal:
 
 
 def validate_renewed(found: Object | None, conditions: Sequence[str], before: str) -> str:
-    """Return what is still waited for; empty once another credential is reported than before."""
     if found is None:
         return "it is gone"
     failed = next((said for said in (find_condition(found, t) for t in conditions) if said is not None), None)

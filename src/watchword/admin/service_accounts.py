@@ -114,13 +114,11 @@ class ServiceAccountAdmin(Struct, frozen=True):
         return [token for token in found if token is not None and token.server]
 
     async def wait_until_reported(self, key: ObjectKey, within: timedelta) -> Object:
-        """Wait until the token of an account is at the hub."""
         advice = f"`watchword addon show {ADDON_NAME} --cluster CLUSTER` shows how the agent is"
         waiter = ObjectWaiter(self.client, within, self.progress)
         return await waiter.until(MANAGED_SERVICE_ACCOUNTS, key, validate_reported, advice=advice)
 
     async def wait_until_gone(self, key: ObjectKey, within: timedelta) -> None:
-        """Wait until an account is revoked everywhere."""
         waiter = ObjectWaiter(self.client, within, self.progress)
         advice = "bring the cluster back, or give up with --abandon"
         await waiter.until(MANAGED_SERVICE_ACCOUNTS, key, validate_revoked, advice=advice)
@@ -165,13 +163,10 @@ class ServiceAccountAdmin(Struct, frozen=True):
         return [work_key(key, cluster, right) for cluster in clusters]
 
     async def withdraw(self, key: ObjectKey, role: str) -> None:
-        try:
+        with contextlib.suppress(NotFound):  # none was ever recorded
             await self.client.patch(CONFIG_MAPS, GRANTS, {"data": {entry_name(key, role): None}})
-        except NotFound:
-            return  # none was ever recorded
 
     async def wait_until_granted(self, works: Sequence[ObjectKey], right: AccountRight, within: timedelta) -> None:
-        """Wait until the clusters have applied the works that grant a right."""
         waiter = ObjectWaiter(self.client, within, self.progress)
         for work in works:
             advice = advise_on_right(work.namespace, right)
@@ -179,10 +174,8 @@ class ServiceAccountAdmin(Struct, frozen=True):
 
     async def _abandon(self, obj: Object) -> None:
         kept = [name for name in finalizers_of(obj) if name not in HOLDING]
-        try:
+        with contextlib.suppress(NotFound):  # it was released already
             await self.client.patch(resource_of(obj), ObjectKey.of(obj), {"metadata": {"finalizers": kept or None}})
-        except NotFound:
-            return  # it was released already
 
 
 def connect_with(token: AccountToken) -> Client:
@@ -203,7 +196,6 @@ def advise_on_right(cluster: str, right: AccountRight) -> str:
 
 
 def validate_granted(work: Object | None, right: AccountRight) -> str:
-    """Say why the right is not granted yet; empty when the cluster has applied the work as it is now."""
     if work is None or granted_in(work) != right.namespaces:
         return "the hub has not written the work yet"
     return validate_applied(work)
@@ -228,7 +220,6 @@ def validate_reported(found: Object | None) -> str:
 
 
 def validate_revoked(found: Object | None) -> str:
-    """Say what holds a deleted account; empty when it is gone."""
     if found is None:
         return ""
     pending = find_condition(found, ConditionType.REVOCATION_PENDING)

@@ -101,7 +101,6 @@ class Screen(Struct):
     _shown: list[str] = field(default_factory=list)
 
     def draw(self, lines: Sequence[StyledLine]) -> None:
-        """Show these lines instead of the last ones."""
         size = self.size()
         fitted = [
             truncate([(escape_text(text), style) for text, style in line], size.columns)

@@ -1,7 +1,7 @@
 """Takes a cluster out of its hub, from the cluster's own side, also when the hub cannot be reached."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 from msgspec import Struct, field
@@ -76,16 +76,13 @@ class ExistingMembership(HiddenFields, frozen=True):
     @property
     def addons(self) -> list[Object]:
         """The credentials of add-ons, which are valid on the hub until they expire."""
-        return [
-            obj
-            for obj in self.other_secrets
-            if Label.ADDON_NAME in labels_of(obj) and labels_of(obj).get(Label.CLUSTER_NAME) == self.cluster
-        ]
+        rows = [(obj, labels_of(obj)) for obj in self.other_secrets]
+        return [obj for obj, has in rows if Label.ADDON_NAME in has and has.get(Label.CLUSTER_NAME) == self.cluster]
 
     @property
     def is_only_agent(self) -> bool:
-        others = (obj for obj in self.other_secrets if ObjectKey.of(obj).namespace == self.namespace)
-        return not any(AGENT_NAME in decode_data(obj) and _name(obj) != HUB_KUBECONFIG_SECRET for obj in others)
+        keys = [ObjectKey.of(obj) for obj in self.other_secrets if AGENT_NAME in decode_data(obj)]
+        return not any(key.namespace == self.namespace and key.name != HUB_KUBECONFIG_SECRET for key in keys)
 
     @property
     def has_credential(self) -> bool:
@@ -114,7 +111,6 @@ class ExistingMembership(HiddenFields, frozen=True):
 class UnjoinResult(Struct, frozen=True):
     """What was done and what is left."""
 
-    cluster: str
     hub_notified: bool
     removed: tuple[str, ...]
     left: tuple[Leftover, ...]
@@ -146,10 +142,6 @@ async def _list_other_secrets(client: Client, namespace: str) -> tuple[Object, .
     return (*addons.items, *(await client.list(SECRETS, namespace=namespace)).items)
 
 
-def _name(obj: Object) -> str:
-    return ObjectKey.of(obj).name
-
-
 class Unjoiner(Struct, frozen=True):
     """Leaves a hub in at most a minute: notifies it first, then removes the membership's objects here."""
 
@@ -169,7 +161,7 @@ class Unjoiner(Struct, frozen=True):
             removed += await self._remove(unneeded)
         finish = f"watchword deny {membership.cluster}   # on the hub, if it is still there"
         left = [Leftover(problem, finish)] if problem else []
-        return UnjoinResult(membership.cluster, not problem, tuple(removed), (*left, *await self._work_left()))
+        return UnjoinResult(not problem, tuple(removed), (*left, *await self._work_left()))
 
     async def _notify_hub(self, membership: ExistingMembership) -> str:
         """Give the acceptance back with the cluster's own credential; return why that is not finished, or nothing."""
@@ -208,8 +200,14 @@ class Unjoiner(Struct, frozen=True):
 
     async def _notify_directly(self, membership: ExistingMembership) -> str:
         try:
-            async with _hub_of(membership) as hub:
-                await self._withdraw_acceptance(hub, membership.cluster)
+            context = ConnectorContext(cluster=membership.cluster, bootstrap=None)
+            connector = make_connector(CATALOG.find(CATALOG.holder_of(membership.data)), context)
+            async with Client(connector.own(membership.data), retry=membership.retry) as hub:
+                if await withdraw_acceptance(hub, membership.cluster, self.clock):
+                    waiter = ObjectWaiter(hub, HUB_PATIENCE, self.progress, ends_when_refused=True)
+                    key = ObjectKey.cluster(membership.cluster)
+                    with suppress(Unauthorized, Forbidden):  # a driver's server refuses this cluster from then on
+                        await waiter.until(MANAGED_CLUSTERS, key, validate_denied, advice="")
         except NotReady:
             return "the hub was notified and has not removed the rights yet: are its controllers running?"
         except (Unauthorized, Forbidden) as refusal:
@@ -217,13 +215,6 @@ class Unjoiner(Struct, frozen=True):
         except (KubeError, PkiError) as error:
             return f"the hub was not notified: {error}"
         return ""
-
-    async def _withdraw_acceptance(self, hub: Client, cluster: str) -> None:
-        """Wait until the hub has removed the rights; a driver's server refuses this cluster from then on."""
-        if await withdraw_acceptance(hub, cluster, self.clock):
-            waiter = ObjectWaiter(hub, HUB_PATIENCE, self.progress, ends_when_refused=True)
-            with suppress(Unauthorized, Forbidden):
-                await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(cluster), validate_denied, advice="")
 
     async def _remove(self, rows: Sequence[Manifest]) -> list[str]:
         if self.dry_run:
@@ -255,17 +246,6 @@ class Unjoiner(Struct, frozen=True):
         names = ", ".join(work["metadata"]["name"] for work in works[:3]) + (", …" if len(works) > 3 else "")
         what = f"what the hub deployed here keeps running: {len(works)} AppliedManifestWork ({names})"
         return (Leftover(what, "kubectl delete appliedmanifestworks --all   # removes what they deployed, too"),)
-
-
-@asynccontextmanager
-async def _hub_of(membership: ExistingMembership) -> AsyncIterator[Client]:
-    context = ConnectorContext(cluster=membership.cluster, bootstrap=None)
-    connector = make_connector(CATALOG.find(CATALOG.holder_of(membership.data)), context)
-    hub = Client(connector.own(membership.data), retry=membership.retry)
-    try:
-        yield hub
-    finally:
-        await hub.close()
 
 
 def choose_removal(membership: ExistingMembership) -> list[Manifest]:

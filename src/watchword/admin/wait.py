@@ -22,18 +22,6 @@ WaitCondition = Callable[[Object | None], str]
 """Returns what is still waited for, as text for people; empty when the state is reached."""
 
 
-class _ProgressReporter(Struct):
-    """Reports each message once."""
-
-    progress: Progress
-    last: str = ""
-
-    def report(self, line: str) -> None:
-        if line and line != self.last:
-            self.last = line
-            self.progress(line)
-
-
 class ObjectWaiter(Struct):
     """Watches objects on one server, for at most so long all together, from the first wait on."""
 
@@ -42,9 +30,9 @@ class ObjectWaiter(Struct):
     progress: Progress = field(default=ignore_progress)
     ends_when_refused: bool = False  # raise `Unauthorized` and `Forbidden` instead of waiting for rights
     _ends: float | None = None
+    _reported: str = ""
 
     def left(self) -> timedelta:
-        """Return how long it still waits."""
         now = asyncio.get_running_loop().time()
         if self._ends is None:
             self._ends = now + self.patience.total_seconds()
@@ -62,8 +50,8 @@ class ObjectWaiter(Struct):
             if missing:
                 raise self._too_late(missing, advice)
             return found or {}
-        reporter = _ProgressReporter(self.progress)
-        options = WatchOptions(on_error=lambda error: self._handle(error, reporter))
+        self._reported = ""
+        options = WatchOptions(on_error=self._handle)
         facts = list_and_watch(
             self.client, resource, namespace=key.namespace, fields=f"metadata.name={key.name}", options=options
         )
@@ -79,9 +67,9 @@ class ObjectWaiter(Struct):
                     missing = condition(found)
                     if not missing:
                         return found or {}
-                    reporter.report(missing)
+                    self._report(missing)
         except TimeoutError as cause:
-            raise self._too_late(missing or reporter.last or "no answer", advice) from cause
+            raise self._too_late(missing or self._reported or "no answer", advice) from cause
         raise AssertionError("a followed collection never ends")
 
     def _too_late(self, missing: str, advice: str) -> NotReady:
@@ -95,14 +83,18 @@ class ObjectWaiter(Struct):
 
         await self.until(resource, key, describe, advice=advice)
 
-    def _handle(self, error: KubeError, reporter: _ProgressReporter) -> None:
+    def _handle(self, error: KubeError) -> None:
         if self.ends_when_refused and isinstance(error, Unauthorized | Forbidden):
             raise error
-        reporter.report(f"the request failed ({error}); trying again")
+        self._report(f"the request failed ({error}); trying again")
+
+    def _report(self, line: str) -> None:
+        if line != self._reported:
+            self._reported = line
+            self.progress(line)
 
 
 def validate_applied(work: Object | None) -> str:
-    """Return what is still waited for; empty when the cluster has applied the work as it is now."""
     said = next((row for row in conditions_of(work or {}) if row.get("type") == ConditionType.WORK_APPLIED), {})
     generation = int(((work or {}).get("metadata") or {}).get("generation") or 1)
     if int(said.get("observedGeneration") or 0) < generation:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
 
-import msgspec
+import orjson
 from msgspec import Struct
 
 from watchword import __version__
@@ -119,10 +119,6 @@ UNPUBLISHED = (
 )
 
 
-class _Version(Struct, rename="camel"):
-    git_version: str = ""
-
-
 async def choose_image(client: Client) -> str:
     """Return the image for what the command line names none: that of the operator here, or of this release."""
     operator = await client.find(DEPLOYMENTS, OPERATOR)
@@ -131,8 +127,8 @@ async def choose_image(client: Client) -> str:
 
 async def release_image(client: Client) -> str:
     """Return the image of this release for an embedded plane; elsewhere `OperationRefused` says how to get one."""
-    server = msgspec.json.decode(await client.read("/version"), type=_Version)
-    if "+watchword." not in server.git_version:  # nodes of the embedded control plane run this program itself
+    version = orjson.loads(await client.read("/version")).get("gitVersion") or ""
+    if "+watchword." not in version:  # nodes of the embedded control plane run this program itself
         raise OperationRefused(UNPUBLISHED)
     return IMAGE
 

@@ -67,7 +67,7 @@ class Account(HiddenFields, frozen=True):
             ttl=parse_seconds(spec.get("ttlSecondsAfterCreation")),
             deleting=meta.is_deleting(obj),
             rotation_request=meta.annotations_of(obj).get(Annotation.ROTATION_REQUEST, ""),
-            objection=objection or _audience_objection(audiences) or _name_objection(meta.ObjectKey.of(obj).name),
+            objection=objection or _objection(audiences, meta.ObjectKey.of(obj).name),
             object=obj,
         )
 
@@ -81,7 +81,6 @@ class Account(HiddenFields, frozen=True):
         return f"{format_duration(self.validity)} {orjson.dumps(sorted(self.audiences)).decode()}"
 
     def expires_at(self) -> datetime | None:
-        """Return when the account itself ends, None when it does not."""
         created = parse_rfc3339(str(self.object["metadata"].get("creationTimestamp") or ""))
         return created + self.ttl if self.ttl is not None and created is not None else None
 
@@ -111,15 +110,11 @@ def _read_validity(text: str) -> tuple[timedelta, str]:
     return validity, ""
 
 
-def _audience_objection(audiences: Sequence[str]) -> str:
+def _objection(audiences: Sequence[str], name: str) -> str:
     if len(audiences) > MOST_AUDIENCES:
         return f"spec.audiences has {len(audiences)} entries: name {MOST_AUDIENCES} at most"
     if any(not name or len(name) > LONGEST_AUDIENCE for name in audiences):
         return f"spec.audiences has an entry that is empty or longer than {LONGEST_AUDIENCE} characters: correct it"
-    return ""
-
-
-def _name_objection(name: str) -> str:
     if len(name) > LONGEST_NAME:
         return f"the name is longer than {LONGEST_NAME} characters: choose a shorter one"
     return ""

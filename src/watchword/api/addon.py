@@ -36,7 +36,6 @@ class AddonSubject(Struct, frozen=True):
         return cls(user, tuple(map(str, meta.list_at(row, "groups"))), tuple(map(str, units)))
 
     def document(self) -> meta.Object:
-        """Return the subject as a status holds it; empty fields are left out."""
         rows = {"user": self.user, "groups": list(self.groups), "organizationUnits": list(self.organization_units)}
         return {name: value for name, value in rows.items() if value}
 
@@ -121,12 +120,10 @@ class Addon(HiddenFields, frozen=True):
 
     @property
     def kube_client(self) -> Registration | None:
-        """The registration for the hub's API, None when the add-on needs none."""
         return next((row for row in self.registrations if row.type == KUBE_CLIENT), None)
 
     @property
     def driver(self) -> str:
-        """The driver that the agent declared, empty when it has not."""
         return self.kube_client.driver if self.kube_client is not None else ""
 
     @property

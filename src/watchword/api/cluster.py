@@ -34,12 +34,14 @@ class Cluster(HiddenFields, frozen=True):
     def read(cls, obj: meta.Object) -> Cluster:
         """Read the object; absent fields take the schema's defaults."""
         spec = meta.mapping_at(obj, "spec")
+        asked, shortest = spec.get("leaseDurationSeconds") or DEFAULT_LEASE_SECONDS, timedelta(seconds=1)
+        lease = parse_seconds(asked, shortest=shortest, longest=LONGEST_LEASE)
         return cls(
             name=obj["metadata"]["name"],
             uid=meta.uid_of(obj),
             accepted=spec.get("hubAcceptsClient") is True,
             deleting=meta.is_deleting(obj),
-            lease_duration=read_lease_duration(spec.get("leaseDurationSeconds")),
+            lease_duration=lease or timedelta(seconds=DEFAULT_LEASE_SECONDS),  # its agent may write it
             cluster_set=meta.labels_of(obj).get(names.Label.CLUSTER_SET, ""),
             finalizers=tuple(meta.finalizers_of(obj)),
             annotations=meta.annotations_of(obj),
@@ -48,10 +50,7 @@ class Cluster(HiddenFields, frozen=True):
 
     @property
     def key(self) -> meta.ObjectKey:
-        return meta.ObjectKey.cluster(self.name)
-
-    @property
-    def namespace_key(self) -> meta.ObjectKey:
+        """Its own key, and that of its namespace."""
         return meta.ObjectKey.cluster(self.name)
 
     @property
@@ -72,12 +71,6 @@ class Cluster(HiddenFields, frozen=True):
     def claimed_uid(self) -> str:
         """The identity that the cluster claims; not verified."""
         return self.annotations.get(names.Annotation.CLUSTER_UID, "")
-
-
-def read_lease_duration(seconds: object) -> timedelta:
-    """Read the lease duration of a cluster, which its agent may write."""
-    default = timedelta(seconds=DEFAULT_LEASE_SECONDS)
-    return parse_seconds(seconds or None, shortest=timedelta(seconds=1), longest=LONGEST_LEASE) or default
 
 
 def is_accepted(cluster: meta.Object) -> bool:

@@ -48,7 +48,6 @@ class Condition(Struct, frozen=True):
 
 
 def conditions_of(obj: Mapping[str, Any]) -> list[Object]:
-    """Return the list under `status.conditions`, empty when there is none."""
     return rows_at(obj, "status", "conditions")
 
 

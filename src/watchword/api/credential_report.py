@@ -133,9 +133,6 @@ def _read(match: re.Match[str]) -> CredentialValidity | None:
 def _read_ocm(message: str) -> list[CredentialValidity]:
     period, instants = _OCM_PERIOD.search(message), _OCM_EXPIRY.findall(message)
     texts = (period["issued"], period["expires"]) if period is not None else ("", *instants)
-    issued, expires = (_go_instant(text) for text in texts) if len(texts) == 2 else (None, None)
+    as_rfc3339 = [text.replace(" +0000 UTC", "Z").replace(" ", "T") for text in texts]
+    issued, expires = map(parse_rfc3339, as_rfc3339) if len(texts) == 2 else (None, None)
     return [] if expires is None else [CredentialValidity(issued, expires)]
-
-
-def _go_instant(text: str) -> datetime | None:
-    return parse_rfc3339(text.replace(" +0000 UTC", "Z").replace(" ", "T"))

@@ -17,9 +17,14 @@ class InvalidForm(Exception):
     """The body of a request is not an acceptable form; a server responds with 400."""
 
 
-def _first(headers: Iterable[tuple[str, str]], name: str) -> str:
+def first_header(headers: Iterable[tuple[str, str]], name: str) -> str:
+    """Return the first header of that name, empty when absent."""
     wanted = name.lower()
-    return next((value for key, value in headers if key.lower() == wanted), "")
+    length = len(wanted)
+    for key, value in headers:
+        if len(key) == length and key.lower() == wanted:
+            return value
+    return ""
 
 
 class Peer(Struct, frozen=True):
@@ -42,11 +47,9 @@ class Request(HiddenFields, frozen=True):
     peer: Peer = field(default_factory=Peer)
 
     def header(self, name: str) -> str:
-        """Return the first header of that name, empty when absent."""
-        return _first(self.headers, name)
+        return first_header(self.headers, name)
 
     def parameter(self, name: str) -> str:
-        """Return the first query parameter of that name, empty when absent."""
         return next((value for key, value in self.query if key == name), "")
 
     def form(self) -> tuple[tuple[str, str], ...]:
@@ -71,5 +74,4 @@ class Response(HiddenFields, frozen=True):
     attach: Callable[[Push], None] | None = None  # lets the stream push chunks while it is waited for
 
     def header(self, name: str) -> str:
-        """Return the first header of that name, empty when absent."""
-        return _first(self.headers, name)
+        return first_header(self.headers, name)

@@ -39,7 +39,6 @@ def find(document: Any, path: str) -> list[Any]:
 
 
 def locate(document: Any, path: str) -> list[Location]:
-    """Return the locations of a path, empty when there are none; raises JsonPathError."""
     return [location for location, _ in _follow(document, _compile(path))]
 
 

@@ -42,7 +42,6 @@ class Resource(Struct, frozen=True):
 
     @property
     def api_version(self) -> str:
-        """`v1` for the core group, `group/version` otherwise."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -103,7 +102,6 @@ def mapping_at(obj: Any, *path: str) -> Mapping[str, Any]:
 
 
 def list_at(obj: Any, *path: str) -> list[Any]:
-    """Return the list at a path of field names, empty when there is none."""
     found = mapping_at(obj, *path[:-1]).get(path[-1])
     return found if isinstance(found, list) else []
 
@@ -123,17 +121,14 @@ def uid_of(obj: Mapping[str, Any]) -> str:
 
 
 def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
-    """Return the object's labels, empty when it has none."""
     return (obj.get("metadata") or {}).get("labels") or {}
 
 
 def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
-    """Return the object's annotations, empty when it has none."""
     return (obj.get("metadata") or {}).get("annotations") or {}
 
 
 def finalizers_of(obj: Mapping[str, Any]) -> list[str]:
-    """Return the object's finalizers, empty when it has none."""
     return (obj.get("metadata") or {}).get("finalizers") or []
 
 
@@ -142,8 +137,12 @@ def is_deleting(obj: Mapping[str, Any]) -> bool:
     return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
 
 
+def is_owned_by(obj: Mapping[str, Any], uid: str) -> bool:
+    """Whether an owner reference of the object has this UID."""
+    return any(owner.get("uid") == uid for owner in rows_at(obj, "metadata", "ownerReferences"))
+
+
 def owner_reference(owner: Mapping[str, Any], *, controller: bool = False, block: bool = False) -> Object:
-    """Return the reference that makes `owner` an owner of another object."""
     reference: Object = {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

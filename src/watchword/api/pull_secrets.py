@@ -1,6 +1,7 @@
 """Names of image pull secrets on the wire: OpenShift's own, and the few we add."""
 
 from watchword.api.meta import ObjectKey
+from watchword.api.names import PULL_SECRETS_NAMESPACE
 
 DOCKERCFG_TYPE = "kubernetes.io/dockercfg"
 DOCKERCFG_KEY = ".dockercfg"
@@ -39,6 +40,5 @@ LABEL_PULL_SECRETS = "watchword.dev/pull-secrets"
 DISABLED = "disabled"
 """The value that takes a ServiceAccount, or every ServiceAccount of a Namespace, out of management."""
 
-PULL_SECRETS_NAMESPACE = "watchword-pull-secrets"
 CONFIGURATION = ObjectKey(PULL_SECRETS_NAMESPACE, "pull-secrets")
 """The ConfigMap that says which registries, which audience, and whether anything is managed at all."""

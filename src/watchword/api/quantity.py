@@ -43,7 +43,6 @@ def canonical_quantity(text: str) -> str | None:
 
 
 def quantity_suffix(text: str) -> str:
-    """Return the unit in which a quantity is written; empty when it has none."""
     return re.sub(r"^[+-]?[\d.]*", "", text)
 
 

@@ -27,7 +27,6 @@ class TokenBucket(Struct):
         return wait
 
     def pause(self, until: float) -> None:
-        """Give no token before an instant."""
         self._full_at = max(self._full_at, until + (self.rate.burst - 1) / self.rate.per_second)
 
 

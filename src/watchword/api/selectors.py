@@ -69,17 +69,6 @@ class Requirement(Struct, frozen=True):
             return int(value) > int(bound) if self.operator is Operator.GREATER else int(value) < int(bound)
         return self.operator is Operator.EXISTS
 
-    def __str__(self) -> str:
-        if self.operator is Operator.EXISTS:
-            return self.key
-        if self.operator is Operator.DOES_NOT_EXIST:
-            return f"!{self.key}"
-        if self.operator in (Operator.GREATER, Operator.LESS):
-            return f"{self.key}{self.operator}{next(iter(self.values))}"
-        if len(self.values) == 1:
-            return f"{self.key}{'=' if self.operator is Operator.IN else '!='}{next(iter(self.values))}"
-        return f"{self.key} {self.operator} ({','.join(sorted(self.values))})"
-
 
 class LabelSelector(Struct, frozen=True):
     """All of its requirements together; without any it selects everything."""
@@ -91,9 +80,6 @@ class LabelSelector(Struct, frozen=True):
             if not requirement.matches(labels):
                 return False
         return True
-
-    def __str__(self) -> str:
-        return ",".join(str(requirement) for requirement in self.requirements)
 
 
 class FieldRequirement(Struct, frozen=True):
@@ -136,8 +122,6 @@ def parse_field_selector(text: str) -> tuple[FieldRequirement, ...]:
     r"""Read `a.b=c,d!=e`, with `\` before a comma, an equals sign or a backslash in a value."""
     requirements = []
     for term in re.findall(r"(?:\\.|[^,\\])+", text, re.DOTALL):
-        if not term:
-            continue
         found = re.match(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
         if found is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")

@@ -23,13 +23,15 @@ def rfc3339_micro(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat(timespec="microseconds")[:-_ZONE] + "Z"
 
 
-def parse_rfc3339(text: str) -> datetime | None:
-    """Read an instant of another writer; None when the text is not RFC 3339 with a zone.
+def bounded(instant: datetime) -> datetime:
+    """Return an instant of another writer, from the years 1000 to 9000: adding a span cannot overflow."""
+    return max(_EARLIEST, min(instant, _LATEST))
 
-    An instant before the year 1000 or after 9000 is read as the bound, so that adding a span cannot overflow.
-    """
+
+def parse_rfc3339(text: str) -> datetime | None:
+    """Read an instant of another writer, `bounded`; None when the text is not RFC 3339 with a zone."""
     instant = parse_any_rfc3339(text)
-    return None if instant is None else max(_EARLIEST, min(instant, _LATEST))
+    return None if instant is None else bounded(instant)
 
 
 def parse_any_rfc3339(text: str) -> datetime | None:
@@ -43,12 +45,12 @@ def parse_any_rfc3339(text: str) -> datetime | None:
 
 
 def parse_http_date(text: str) -> datetime | None:
-    """Read the date of an HTTP header; None when it has another form."""
+    """Read the date of an HTTP header, `bounded`; None when it has another form."""
     found = _HTTP_DATE.fullmatch(text)
     if found is None or found[2] not in _MONTHS:
         return None
     day, year, hour, minute, second = (int(found[place]) for place in (1, 3, 4, 5, 6))
     try:
-        return datetime(year, _MONTHS.index(found[2]) + 1, day, hour, minute, second, tzinfo=UTC)
+        return bounded(datetime(year, _MONTHS.index(found[2]) + 1, day, hour, minute, second, tzinfo=UTC))
     except ValueError:
         return None

@@ -44,21 +44,17 @@ def is_dns_subdomain(name: str) -> bool:
 
 
 def validate_dns_label(name: str) -> str:
-    """Return why a name is not a DNS label, in one sentence; empty when it is one."""
-    if is_dns_label(name):
-        return ""
-    if len(name) > LONGEST_LABEL:
-        return f"must be no more than {LONGEST_LABEL} characters"
-    return "must consist of lower case letters, digits or '-', and begin and end with a letter or digit"
+    form = "must consist of lower case letters, digits or '-', and begin and end with a letter or digit"
+    return "" if is_dns_label(name) else _too_long(name, LONGEST_LABEL) or form
 
 
 def validate_dns_subdomain(name: str) -> str:
-    """Return why a name is not a DNS subdomain, in one sentence; empty when it is one."""
-    if is_dns_subdomain(name):
-        return ""
-    if len(name) > LONGEST_SUBDOMAIN:
-        return f"must be no more than {LONGEST_SUBDOMAIN} characters"
-    return "must consist of lower case letters, digits, '-' or '.', and each part begin and end with a letter or digit"
+    form = "must consist of lower case letters, digits, '-' or '.', and each part begin and end with a letter or digit"
+    return "" if is_dns_subdomain(name) else _too_long(name, LONGEST_SUBDOMAIN) or form
+
+
+def _too_long(name: str, longest: int) -> str:
+    return f"must be no more than {longest} characters" if len(name) > longest else ""
 
 
 def parse_duration(text: str) -> timedelta:

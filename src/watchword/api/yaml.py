@@ -13,36 +13,15 @@ MAXIMUM_DEPTH = 64
 MAXIMUM_NODES = 200_000
 
 _PREFIX = "tag:yaml.org,2002:"
-# Ten times as fast as the one in Python; PyYAML exports it only from the module that wraps libyaml.
-_Parser: Any = getattr(getattr(yaml, "cyaml", None), "CParser", None)
 
 
 class YamlError(ValueError):
     """The text is not the plain YAML that is accepted here; the message says where and why."""
 
 
-if _Parser is not None:
-
-    class _Loader(_Parser, yaml.resolver.BaseResolver):  # type: ignore[misc]
-        """Composes nodes; supports the scalars of JSON and nothing else."""
-
-        def __init__(self, stream: str) -> None:
-            _Parser.__init__(self, stream)
-            yaml.resolver.BaseResolver.__init__(self)
-
-else:  # pragma: no cover - only where PyYAML was built without libyaml
-
-    class _Loader(  # type: ignore[no-redef]
-        yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer, yaml.resolver.BaseResolver
-    ):
-        """Composes nodes; supports the scalars of JSON and nothing else."""
-
-        def __init__(self, stream: str) -> None:
-            yaml.reader.Reader.__init__(self, stream)
-            yaml.scanner.Scanner.__init__(self)
-            yaml.parser.Parser.__init__(self)
-            yaml.composer.Composer.__init__(self)
-            yaml.resolver.BaseResolver.__init__(self)
+# Ten times as fast with libyaml, where PyYAML was built with it.
+class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
+    """Composes nodes; supports the scalars of JSON and nothing else."""
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

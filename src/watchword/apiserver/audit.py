@@ -13,8 +13,9 @@ from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import EVENTS, NAMESPACES
 from watchword.api.time import rfc3339_micro
 from watchword.apiserver.background import TaskStatus
-from watchword.apiserver.serving.model import HandlerRequest, Now, Registry, User
+from watchword.apiserver.serving.model import HandlerRequest, Now, Registry, user_info
 from watchword.apiserver.serving.server import CompletedRequest
+from watchword.apiserver.store.snapshot import NewEpoch
 
 log = logging.getLogger(__name__)
 
@@ -39,22 +40,19 @@ class AuditLog:
 
     def __call__(self, exchange: CompletedRequest) -> None:
         self.status.runs += 1
+        line = orjson.dumps(audit_event(exchange, rfc3339_micro(self._now())), option=orjson.OPT_APPEND_NEWLINE)
         try:
-            self._write(exchange)
+            if self._size + len(line) > self._max_bytes:
+                self._rotate()
+            os.write(self._descriptor, line)
         except OSError as error:
             if self.status.is_healthy:
                 log.error("cannot write the audit log %s: %s: events are lost", self._path, error.strerror)  # noqa: TRY400 - the cause is said
             self.status.failures += 1
             self.status.failed_in_a_row += 1
         else:
+            self._size += len(line)
             self.status.failed_in_a_row = 0
-
-    def _write(self, exchange: CompletedRequest) -> None:
-        line = orjson.dumps(audit_event(exchange, rfc3339_micro(self._now())), option=orjson.OPT_APPEND_NEWLINE)
-        if self._size + len(line) > self._max_bytes:
-            self._rotate()
-        os.write(self._descriptor, line)
-        self._size += len(line)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -77,7 +75,7 @@ def audit_event(exchange: CompletedRequest, now: str) -> Object:
         "stage": "ResponseComplete" if exchange.response.stream is None else "ResponseStarted",
         "requestURI": request.info.path + (f"?{urlencode(request.query)}" if request.query else ""),
         "verb": request.info.verb,
-        "user": _user(exchange.authenticated or request.user),
+        "user": user_info(exchange.authenticated or request.user),
         "sourceIPs": [request.peer.address] if request.peer.address else [],
         "userAgent": request.header("user-agent"),
         "responseStatus": {"metadata": {}, "code": exchange.response.status},
@@ -85,21 +83,12 @@ def audit_event(exchange: CompletedRequest, now: str) -> Object:
         "stageTimestamp": now,
     }
     if exchange.authenticated is not None and exchange.authenticated != request.user:
-        event["impersonatedUser"] = _user(request.user)
+        event["impersonatedUser"] = user_info(request.user)
     if request.info.is_resource:
         event["objectRef"] = _reference(request)
     if request.annotations:
         event["annotations"] = dict(request.annotations)
     return event
-
-
-def _user(user: User) -> Object:
-    shown: Object = {"username": user.name, "groups": list(user.groups)}
-    if user.uid:
-        shown["uid"] = user.uid
-    if user.extra:
-        shown["extra"] = {name: list(values) for name, values in user.extra.items()}
-    return shown
 
 
 def _reference(request: HandlerRequest) -> Object:
@@ -119,20 +108,20 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-async def record_event(registry: Registry, now: datetime, severity: str, reason: str, note: str) -> None:
+async def record_event(registry: Registry, now: datetime, epoch: NewEpoch) -> None:
     """Store an Event about the control plane, which is shown at the namespace `default`."""
     key = ObjectKey.cluster("default")
     obj = registry.get(NAMESPACES, key) or NAMESPACES.manifest(key)
     event = EVENTS.manifest(
         ObjectKey("default", f"default.{token_hex(8)}"),
         eventTime=rfc3339_micro(now),
-        type=severity,
-        reason=reason,
-        action=reason,
-        note=note,
+        type=epoch.type,
+        reason=epoch.reason,
+        action=epoch.reason,
+        note=epoch.note,
         regarding={"apiVersion": "v1", "kind": "Namespace", "name": "default", "uid": uid_of(obj)},
         reportingController=REPORTER,
         reportingInstance=REPORTER,
     )
     await registry.create(EVENTS, event)
-    audit.warning("decision: %s about Namespace default: %s", reason, note)
+    audit.warning("decision: %s about Namespace default: %s", epoch.reason, epoch.note)

@@ -11,16 +11,18 @@ from watchword.apiserver.crd.controller import CustomResourceController
 from watchword.apiserver.documents.discovery import DiscoveryHandler
 from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.serving.model import Entropy, Handler, HandlerRequest, Now
+from watchword.apiserver.serving.negotiation import NOT_FOUND
 from watchword.apiserver.serving.object_storage import KindTable
-from watchword.apiserver.serving.pipeline import ManagedFieldsTracker, Pipeline, VerbDependencies
-from watchword.apiserver.serving.registry import ObjectRegistry, verbs
-from watchword.apiserver.serving.resources import ResourceServer, ResponseBuilder
-from watchword.apiserver.serving.server import ApiServer, ApiServerConfig, Observe, RateLimiter
+from watchword.apiserver.serving.pipeline import VerbDependencies
+from watchword.apiserver.serving.registry import ObjectRegistry
+from watchword.apiserver.serving.resources import ResourceServer
+from watchword.apiserver.serving.server import ApiServer, Observe
 from watchword.apiserver.serving.watch import BOOKMARK_EVERY
 from watchword.apiserver.store.model import Store
 
 if TYPE_CHECKING:
     from watchword.apiserver.documents.openapi import OpenApiHandler
+    from watchword.apiserver.listener import RequestRateLimiter
 
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
 _HEADERS = (("Content-Type", "text/plain; version=0.0.4; charset=utf-8"),)
@@ -32,9 +34,9 @@ _METRICS: tuple[tuple[str, str, str, Callable[[TaskStatus], int]], ...] = (
 
 
 class HealthHandler:
-    """Answers /healthz, /livez and /readyz; only readiness waits for the controllers and the background tasks."""
+    """Answers /healthz, /livez, /readyz and /metrics; only readiness waits for the controllers and background tasks."""
 
-    def __init__(self, tasks: Callable[[], Mapping[str, TaskStatus]] = dict) -> None:
+    def __init__(self, tasks: Callable[[], Mapping[str, TaskStatus]]) -> None:
         self.ready = False
         self._tasks = tasks
 
@@ -43,7 +45,7 @@ class HealthHandler:
         checks = self._checks(endpoint)
         if check:
             if check not in checks:
-                return Response(404, _TEXT, b"404 page not found\n")
+                return NOT_FOUND
             return _health_response(endpoint, {check: checks[check]}, verbose=False)
         excluded = {value for name, value in request.query if name == "exclude"}
         kept = {name: fine for name, fine in checks.items() if name not in excluded}
@@ -57,6 +59,15 @@ class HealthHandler:
             checks.update({f"background/{name}": status.is_healthy for name, status in self._tasks().items()})
         return checks
 
+    async def metrics(self, _: HandlerRequest) -> Response:
+        """Answer in the text format, which needs no library for so little."""
+        lines: list[str] = []
+        for name, kind, text, read in _METRICS:
+            metric = f"watchword_apiserver_background_task_{name}"
+            lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
+            lines += [f'{metric}{{task="{task}"}} {read(status)}' for task, status in sorted(self._tasks().items())]
+        return Response(200, _HEADERS, "\n".join([*lines, ""]).encode())
+
 
 def _health_response(endpoint: str, checks: dict[str, bool], *, verbose: bool) -> Response:
     failed = [name for name, fine in checks.items() if not fine]
@@ -65,21 +76,6 @@ def _health_response(endpoint: str, checks: dict[str, bool], *, verbose: bool) -
     lines = [f"[+]{name} ok" if fine else f"[-]{name} failed: reason withheld" for name, fine in checks.items()]
     lines.append(f"{endpoint} check {'failed' if failed else 'passed'}")
     return Response(500 if failed else 200, _TEXT, ("\n".join(lines) + "\n").encode())
-
-
-class MetricsHandler:
-    """Answers /metrics in the text format, which needs no library for so little."""
-
-    def __init__(self, tasks: Callable[[], Mapping[str, TaskStatus]]) -> None:
-        self._tasks = tasks
-
-    async def handle(self, _: HandlerRequest) -> Response:
-        lines: list[str] = []
-        for name, kind, text, read in _METRICS:
-            metric = f"watchword_apiserver_background_task_{name}"
-            lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
-            lines += [f'{metric}{{task="{task}"}} {read(status)}' for task, status in sorted(self._tasks().items())]
-        return Response(200, _HEADERS, "\n".join([*lines, ""]).encode())
 
 
 class ControlPlane:
@@ -95,7 +91,7 @@ class ControlPlane:
         compose: AccessControlFactory,
         *,
         entropy: Entropy = os.urandom,
-        limit: RateLimiter | None = None,
+        limit: "RequestRateLimiter | None" = None,
         observe: Observe | None = None,
         bookmark_every: float = BOOKMARK_EVERY,
     ) -> None:
@@ -106,7 +102,6 @@ class ControlPlane:
         self.definitions = CustomResourceController(self.registry, self.kinds, now)
         self.background = BackgroundTasks(())
         self.health = HealthHandler(lambda: self.background.status)
-        self.metrics = MetricsHandler(lambda: self.background.status)
         self._openapi_documents: OpenApiHandler | None = None
         self._bookmark_every = bookmark_every
         self._access = compose(self.registry)
@@ -130,24 +125,23 @@ class ControlPlane:
     async def handle(self, request: Request) -> Response:
         return await self._server.handle(request)
 
-    def _compose_server(self, entropy: Entropy, limit: RateLimiter | None, observe: Observe | None) -> ApiServer:
+    def _compose_server(
+        self, entropy: Entropy, limit: "RequestRateLimiter | None", observe: Observe | None
+    ) -> ApiServer:
         access, objects = self._access, self.registry.objects
-        pipeline = Pipeline(access.mutating, access.validating)
         tools = VerbDependencies(
-            objects, self.kinds, pipeline, ManagedFieldsTracker(self.now), self.now, entropy, self._bookmark_every
+            objects, self.kinds, self.now, entropy, access.mutating, access.validating, self._bookmark_every
         )
         return ApiServer(
-            ApiServerConfig(
-                authenticate=access.authenticate,
-                authorizer=access.authorizer,
-                kinds=self.kinds,
-                resources=ResourceServer(verbs(tools), ResponseBuilder(objects, self.now), access.authorizer),
-                handlers=access.handlers,
-                paths={**self._documents(), **access.paths},
-                limit=limit,
-                observe=observe,
-                now=self.now,
-            )
+            authenticate=access.authenticate,
+            authorizer=access.authorizer,
+            kinds=self.kinds,
+            resources=ResourceServer(tools, access.authorizer),
+            handlers=access.handlers,
+            paths={**self._documents(), **access.paths},
+            limit=limit,
+            observe=observe,
+            now=self.now,
         )
 
     async def _openapi(self, request: HandlerRequest) -> Response:
@@ -158,19 +152,11 @@ class ControlPlane:
         return await self._openapi_documents.handle(request)
 
     def _documents(self) -> Mapping[str, Handler]:
-        discovery = DiscoveryHandler(self.kinds.all, lambda: self.kinds.generation, "")
+        discovery = DiscoveryHandler(self.kinds.all, lambda: self.kinds.generation)
+        health = {f"/{name}{end}": self.health.handle for name in ("healthz", "livez", "readyz") for end in ("", "/")}
         return {
-            "/api": discovery.handle,
-            "/api/": discovery.handle,
-            "/apis": discovery.handle,
-            "/apis/": discovery.handle,
-            "/version": discovery.handle,
+            **dict.fromkeys(("/api", "/api/", "/apis", "/apis/", "/version"), discovery.handle),
             "/openapi/": self._openapi,
-            "/healthz": self.health.handle,
-            "/healthz/": self.health.handle,
-            "/livez": self.health.handle,
-            "/livez/": self.health.handle,
-            "/readyz": self.health.handle,
-            "/readyz/": self.health.handle,
-            "/metrics": self.metrics.handle,
+            **health,
+            "/metrics": self.health.metrics,
         }

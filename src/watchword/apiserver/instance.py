@@ -19,7 +19,8 @@ from watchword.api.http import Response
 from watchword.apiserver.access.chain import StaticToken, TokenReviewer
 from watchword.apiserver.access.config import AccessConfig, AccessControl, access_control_factory
 from watchword.apiserver.access.pki_directory import ADMIN, PkiDirectory, write_private
-from watchword.apiserver.access.tokens import TokenIssuer, TokenKeys
+from watchword.apiserver.access.service_accounts import TokenKeys
+from watchword.apiserver.access.tokens import TokenIssuer
 from watchword.apiserver.audit import AuditLog, record_event
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask
 from watchword.apiserver.control_plane import ControlPlane
@@ -121,7 +122,7 @@ class Instance:
         self.port = await self._listener.start(self._settings.host, self._settings.port)
         write_private(self.kubeconfig, self._admin_kubeconfig())
         if isinstance(self._store, SqliteStore) and self._store.new_epoch is not None:
-            await record_event(self.plane.registry, self._now(), *self._store.new_epoch)
+            await record_event(self.plane.registry, self._now(), self._store.new_epoch)
         if self._settings.node is not None:
             self._node = self._make_node(self._settings.node)
             await self._node.start()
@@ -164,7 +165,7 @@ class Instance:
         )
 
     def _make_node(self, workloads: Workloads) -> ProcessNode:
-        from watchword.apiserver.node.node import NodeContext, ProcessNode
+        from watchword.apiserver.node.node import ProcessNode
         from watchword.apiserver.node.processes import ProcessRunner
 
         rules = self._rules()
@@ -175,8 +176,8 @@ class Instance:
             self.port,
             workloads,
         )
-        context = NodeContext(self.plane.registry, issuer, rules.audiences, self._now)
-        return ProcessNode(context, settings, self._settings.runner or ProcessRunner())
+        runner = self._settings.runner or ProcessRunner()
+        return ProcessNode(self.plane.registry, issuer, rules.audiences, self._now, settings, runner)
 
     def _admin_kubeconfig(self) -> bytes:
         import base64

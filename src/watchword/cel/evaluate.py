@@ -9,8 +9,6 @@ from msgspec import Struct, field
 
 from watchword.cel import syntax
 from watchword.cel.functions import (
-    FUNCTIONS,
-    METHODS,
     NONE,
     OPERATORS,
     TYPE_NAMES,
@@ -22,6 +20,7 @@ from watchword.cel.functions import (
     select,
     select_optional,
 )
+from watchword.cel.library import FUNCTIONS, METHODS
 
 Scope = dict[str, Any]
 Program = Callable[[Scope], Any]
@@ -32,15 +31,15 @@ def _truth(value: Any) -> bool:
     return value if type(value) is bool else no_overload()
 
 
-def _any_item_is(items: list[Any], test: Test, verdict: bool) -> bool:  # noqa: FBT001 - the verdict is the data here
-    """Search for one item that decides; errors count only when none does."""
+def _any_is(verdict: bool, items: Iterable[Any], test: Test) -> bool:  # noqa: FBT001 - the verdict is the data here
+    """Search for one item that decides; an error counts only when none does."""
     failure: CelError | None = None
     for item in items:
         try:
             if _truth(test(item)) is verdict:
                 return True
         except CelError as error:
-            failure = error
+            failure = failure or error
     if failure is not None:
         raise failure
     return False
@@ -53,8 +52,8 @@ def _flat_map(items: list[Any], compute: Test) -> OptionalValue:
 
 OPTIONAL_MACROS = frozenset(("optMap", "optFlatMap"))
 MACROS: dict[tuple[str, int], Callable[..., Any]] = {
-    ("all", 3): lambda items, test: not _any_item_is(items, test, False),
-    ("exists", 3): lambda items, test: _any_item_is(items, test, True),
+    ("all", 3): lambda items, test: not _any_is(False, items, test),
+    ("exists", 3): lambda items, test: _any_is(True, items, test),
     ("exists_one", 3): lambda items, test: sum(_truth(test(item)) for item in items) == 1,
     ("filter", 3): lambda items, test: [item for item in items if _truth(test(item))],
     ("map", 3): lambda items, compute: [compute(item) for item in items],
@@ -64,25 +63,22 @@ MACROS: dict[tuple[str, int], Callable[..., Any]] = {
 }
 
 
-def _short_circuit(verdict: bool) -> Callable[..., Program]:  # noqa: FBT001 - the verdict is the data here
-    """Build `||` (True decides) or `&&` (False decides): an error in one place yields to a decision in another."""
+def _short_circuit(verdict: bool, programs: tuple[Program, ...]) -> Program:  # noqa: FBT001 - as above
+    """Build `||` (True decides) or `&&` (False decides); the search above would cost a call more for each operand."""
 
-    def build(*programs: Program) -> Program:
-        def run(scope: Scope) -> bool:
-            failure: CelError | None = None
-            for program in programs:
-                try:
-                    if _truth(program(scope)) is verdict:
-                        return verdict
-                except CelError as error:
-                    failure = failure or error
-            if failure is not None:
-                raise failure
-            return not verdict
+    def run(scope: Scope) -> bool:
+        failure: CelError | None = None
+        for program in programs:
+            try:
+                if _truth(program(scope)) is verdict:
+                    return verdict
+            except CelError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return not verdict
 
-        return run
-
-    return build
+    return run
 
 
 def _ternary(test: Program, yes: Program, no: Program) -> Program:
@@ -90,8 +86,8 @@ def _ternary(test: Program, yes: Program, no: Program) -> Program:
 
 
 LAZY: dict[str, Callable[..., Program]] = {
-    "||": _short_circuit(verdict=True),
-    "&&": _short_circuit(verdict=False),
+    "||": lambda *programs: _short_circuit(True, programs),
+    "&&": lambda *programs: _short_circuit(False, programs),
     "?:": _ternary,
     "!": lambda program: lambda scope: not _truth(program(scope)),
 }
@@ -156,11 +152,11 @@ class _Compiler(Struct, frozen=True):
             case syntax.Identifier(name):
                 program = self._name(name, known)
             case syntax.Select(syntax.Identifier(name), field) if f"{name}.{field}" in known:
-                program = self._qualified(f"{name}.{field}")
+                self.referenced_variables.add(f"{name}.{field}")
+                program = lambda scope: scope[f"{name}.{field}"]()  # noqa: E731 - one of many forms
             case syntax.Select(target, field):
-                program = self._select(target, _unescape(field), known)
-            case syntax.OptionalSelect(target, place):
-                program = self._optional(target, place, known)
+                inner, key = self.compile(target, known), syntax.unescape(field)
+                program = lambda scope: _field(inner(scope), key)  # noqa: E731 - one of many forms
             case syntax.ListLiteral(items):
                 program = self._list(items, known)
             case syntax.MapLiteral(entries):
@@ -169,10 +165,6 @@ class _Compiler(Struct, frozen=True):
                 program = self._call(node, known)
         return program
 
-    def _select(self, target: syntax.Node, key: str, known: frozenset[str]) -> Program:
-        program = self.compile(target, known)
-        return lambda scope: _field(program(scope), key)
-
     def _name(self, name: str, known: frozenset[str]) -> Program:
         if name in known:
             self.referenced_variables.add(name)
@@ -180,18 +172,6 @@ class _Compiler(Struct, frozen=True):
         if name in TYPE_NAMES:
             return lambda _: name
         raise syntax.CelSyntaxError(f"undeclared reference to {name!r}")
-
-    def _qualified(self, name: str) -> Program:
-        self.referenced_variables.add(name)
-        return lambda scope: scope[name]()
-
-    def _optional(self, target: syntax.Node, place: syntax.Node, known: frozenset[str]) -> Program:
-        program = self.compile(target, known)
-        if isinstance(place, syntax.Identifier) and place.is_field:
-            field = _unescape(place.name)
-            return lambda scope: select_optional(program(scope), field)
-        key = self.compile(place, known)
-        return lambda scope: select_optional(program(scope), key(scope))
 
     def _list(self, items: tuple[syntax.Entry, ...], known: frozenset[str]) -> Program:
         programs = [(self.compile(item.value, known), item.optional) for item in items]
@@ -245,22 +225,22 @@ class _Compiler(Struct, frozen=True):
         name, arguments = call.function, call.arguments
         if not call.method:
             found = OPERATORS.get(name) or self.environment.functions.get((name, len(arguments)))
-            return found or _find_function(name, len(arguments)), arguments
+            return found or FUNCTIONS.get((name, len(arguments))), arguments
         first = arguments[0]
         if isinstance(first, syntax.Identifier) and first.name not in known:
-            found = _find_function(f"{first.name}.{name}", len(arguments) - 1)
+            found = FUNCTIONS.get((f"{first.name}.{name}", len(arguments) - 1))
             if found is not None:
                 return found, arguments[1:]
-        own = self.environment.methods.get((name, len(arguments)))
-        return own or _find_function(name, len(arguments), method=True), arguments
+        place = (name, len(arguments))
+        return self.environment.methods.get(place) or METHODS.get(place), arguments
 
     def _has(self, node: syntax.Node, known: frozenset[str]) -> Program:
-        if isinstance(node, syntax.OptionalSelect):
+        if isinstance(node, syntax.Call) and node.function == "[?]":
             optional = self.compile(node, known)
             return lambda scope: bool(optional(scope).held)
         if not isinstance(node, syntax.Select):
             raise syntax.CelSyntaxError("invalid argument to has() macro")
-        program, key = self.compile(node.target, known), _unescape(node.field)
+        program, key = self.compile(node.target, known), syntax.unescape(node.field)
 
         def has(scope: Scope) -> bool:
             target = program(scope)
@@ -280,14 +260,10 @@ class _Compiler(Struct, frozen=True):
 
         def run(scope: Scope) -> Any:
             items = _iterated(source(scope), scope, optional=call.function in OPTIONAL_MACROS)
-            tests = [_with_variable(program, scope, name) for program in inner]
+            tests = [lambda item, program=program: program({**scope, name: item}) for program in inner]
             return combine(items, *tests)
 
         return run
-
-
-def _with_variable(program: Program, scope: Scope, name: str) -> Test:
-    return lambda item: program({**scope, name: item})
 
 
 def _iterated(container: Any, scope: Scope, *, optional: bool) -> list[Any]:
@@ -324,31 +300,3 @@ def _present(value: Any, *, optional: bool) -> tuple[Any, ...]:
     if not optional:
         return (value,)
     return value.held if type(value) is OptionalValue else no_overload()
-
-
-def _find_function(name: str, arity: int, *, method: bool = False) -> Function | None:
-    found = (METHODS if method else FUNCTIONS).get((name, arity))
-    if found is None:
-        from watchword.cel import library
-
-        found = (library.METHODS if method else library.FUNCTIONS).get((name, arity))
-    return found
-
-
-def _unescape(field: str) -> str:
-    """Return the property that an escaped identifier stands for: `__dot__` and the like, `__namespace__`."""
-    if not field.startswith("__") and "__" not in field:
-        return field
-    for name, mark in (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__underscores__", "__")):
-        field = field.replace(name, mark)
-    if field.startswith("__") and field.endswith("__") and field[2:-2] in _RESERVED:
-        return field[2:-2]
-    return field
-
-
-_RESERVED = frozenset(
-    (
-        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
-        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
-    )
-)

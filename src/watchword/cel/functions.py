@@ -27,10 +27,6 @@ def no_overload() -> NoReturn:
     raise NoSuchOverload("no such overload")
 
 
-def cel_type(value: Any) -> str:
-    return _TYPES.get(type(value), "dyn")
-
-
 def equal(one: Any, other: Any) -> bool:
     """Compare; numbers are equal across their types."""
     if _is_number(one) and _is_number(other):
@@ -201,18 +197,17 @@ def _matches(text: str, pattern: str) -> bool:
         raise CelError(f"error parsing regexp: {error}") from error
 
 
-def _to_int(value: Any) -> int:
-    try:
-        return int(_in_range(int(value))) if type(value) in (int, float, str) else no_overload()
-    except (ValueError, OverflowError) as error:
-        raise CelError("type conversion error from 'string' to 'int'") from error
+def _number(kind: type[int | float], name: str) -> Function:
+    def convert(value: Any) -> Any:
+        try:
+            return _in_range(kind(value)) if type(value) in (int, float, str) else no_overload()
+        except (ValueError, OverflowError) as error:
+            raise CelError(f"type conversion error from 'string' to '{name}'") from error
+
+    return convert
 
 
-def _to_double(value: Any) -> float:
-    try:
-        return float(value) if type(value) in (int, float, str) else no_overload()
-    except ValueError as error:
-        raise CelError("type conversion error from 'string' to 'double'") from error
+_to_int = _number(int, "int")
 
 
 def _to_bool(value: Any) -> bool:
@@ -225,10 +220,11 @@ def _to_bool(value: Any) -> bool:
     return _BOOLEANS[value]
 
 
-def _not_negative(value: int) -> int:
-    if value < 0:
+def _to_uint(value: Any) -> Any:
+    number = _to_int(value)
+    if number < 0:
         raise CelError("unsigned integer overflow")
-    return value
+    return number
 
 
 def _to_string(value: Any) -> str:
@@ -239,7 +235,7 @@ def _to_string(value: Any) -> str:
         return rfc3339(value)
     if kind is timedelta:
         return f"{value.total_seconds():g}s"
-    if kind in _CONTAINERS_AND_NULL:
+    if kind in (list, dict, type(None)):
         no_overload()
     return show(value) if kind in _TYPES else str(value)
 
@@ -262,7 +258,6 @@ _BOOLEANS: Final = {
 _TIMES: Final = frozenset((datetime, timedelta))
 _ORDERED: Final = frozenset((str, bool)) | _TIMES
 _KEYS: Final = frozenset((str, int, bool))
-_CONTAINERS_AND_NULL: Final = frozenset((list, dict, type(None)))
 
 OPERATORS: Final[dict[str, Function]] = {
     "==": equal,
@@ -279,16 +274,17 @@ OPERATORS: Final[dict[str, Function]] = {
     "%": _arithmetic(_modulo),
     "neg": lambda value: _in_range(-value) if _is_number(value) else no_overload(),
     "[]": _index,
+    "[?]": select_optional,
 }
 FUNCTIONS: Final[dict[tuple[str, int], Function]] = {
     ("size", 1): _size,
     ("int", 1): _to_int,
-    ("double", 1): _to_double,
+    ("double", 1): _number(float, "double"),
     ("string", 1): _to_string,
-    ("type", 1): cel_type,
+    ("type", 1): lambda value: _TYPES.get(type(value), "dyn"),
     ("dyn", 1): lambda value: value,
     ("bool", 1): _to_bool,
-    ("uint", 1): lambda value: _not_negative(_to_int(value)),
+    ("uint", 1): _to_uint,
     ("matches", 2): typed(_matches, str, str),
     ("optional.of", 1): lambda value: OptionalValue((value,)),
     ("optional.ofNonZeroValue", 1): _of_non_zero,

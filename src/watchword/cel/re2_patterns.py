@@ -1,7 +1,7 @@
 """Regular expressions of schemas: written for RE2, run by Python with the same meaning."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from re import _constants as op  # type: ignore[attr-defined]  # the standard library's own parser, read only
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -13,7 +13,9 @@ MAX_STATES = 20_000
 MAX_CACHED_MOVES = 5_000
 
 Test = Callable[[str], bool]
-Condition = Callable[[str, int], bool]
+Condition = Callable[[str, str], bool]
+"""Decides from what is on both sides of a place in the text: EDGE, WORD or OTHER."""
+EDGE, WORD, OTHER = "edge", "word", "other"
 
 
 class UnsupportedRegex(re.error):
@@ -37,58 +39,38 @@ class LinearRegex:
         self._states: list[_State] = []
         self._accept = self._new()
         self._start = self._sequence(tree, self._accept)
-        # Anchors depend on the ends of the text only, so the states after them can be cached; other conditions cannot.
-        self._anchored = all(state.condition in _ANCHORS for state in self._states)
-        self._moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
-        self._closures: dict[tuple[frozenset[int], bool, bool], frozenset[int]] = {}
+        self._moved = lru_cache(MAX_CACHED_MOVES)(self._move)
+        self._entered = lru_cache(MAX_CACHED_MOVES)(self._enter)
 
     def search(self, text: str) -> bool:
-        current = frozenset[int]()
-        for position in range(len(text) + 1):
-            current = self._entered(current, text, position)
+        current, before = frozenset[int](), EDGE
+        for char in text:
+            after = WORD if char == "_" or (char.isascii() and char.isalnum()) else OTHER
+            current = self._entered(current, before, after)
             if self._accept in current:
                 return True
-            if position < len(text):
-                current = self._moved(current, text[position])
-        return False
+            current, before = self._moved(current, char), after
+        return self._accept in self._entered(current, before, EDGE)
 
-    def _moved(self, current: frozenset[int], char: str) -> frozenset[int]:
-        key = (current, char)
-        found = self._moves.get(key)
-        if found is None:
-            if len(self._moves) >= MAX_CACHED_MOVES:
-                self._moves.clear()
-            states = self._states
-            found = frozenset(
-                after
-                for index in current
-                if (test := states[index].test) is not None and test(char)
-                for after in states[index].after
-            )
-            self._moves[key] = found
-        return found
+    def _move(self, current: frozenset[int], char: str) -> frozenset[int]:
+        states = self._states
+        return frozenset(
+            after
+            for index in current
+            if (test := states[index].test) is not None and test(char)
+            for after in states[index].after
+        )
 
-    def _entered(self, current: frozenset[int], text: str, position: int) -> frozenset[int]:
-        if not self._anchored:
-            return self._closed([*current, self._start], text, position)
-        key = (current, position == 0, position == len(text))
-        found = self._closures.get(key)
-        if found is None:
-            if len(self._closures) >= MAX_CACHED_MOVES:
-                self._closures.clear()
-            found = self._closures[key] = self._closed([*current, self._start], text, position)
-        return found
-
-    def _closed(self, entered: Iterable[int], text: str, position: int) -> frozenset[int]:
+    def _enter(self, current: frozenset[int], before: str, after: str) -> frozenset[int]:
         seen: set[int] = set()
-        stack = list(entered)
+        stack = [*current, self._start]
         while stack:
             index = stack.pop()
             if index in seen:
                 continue
             seen.add(index)
             state = self._states[index]
-            if state.test is None and (state.condition is None or state.condition(text, position)):
+            if state.test is None and (state.condition is None or state.condition(before, after)):
                 stack.extend(state.after)
         return frozenset(seen)
 
@@ -136,17 +118,11 @@ class LinearRegex:
 
 
 def _character_test(kind: Any, argument: Any) -> Test:
-    if kind is op.LITERAL:
-        wanted = chr(argument)
-        return lambda char: char == wanted
-    if kind is op.NOT_LITERAL:
-        unwanted = chr(argument)
-        return lambda char: char != unwanted
     if kind is op.ANY:
         return lambda char: char != "\n"
-    if kind is op.IN:
-        return _class_test(argument)
-    raise UnsupportedRegex(f"{str(kind).lower()} is not supported")
+    if kind is op.NOT_LITERAL:
+        return _class_test([(op.NEGATE, None), (op.LITERAL, argument)])
+    return _class_test(argument if kind is op.IN else [(kind, argument)])
 
 
 def _class_test(members: Any) -> Test:
@@ -177,32 +153,21 @@ _CATEGORIES = {
 }
 
 
-def _is_word(text: str, position: int) -> bool:
-    return 0 <= position < len(text) and (
-        text[position] == "_" or (text[position].isascii() and text[position].isalnum())
-    )
+def _at_beginning(before: str, _: str) -> bool:
+    return before == EDGE
 
 
-def _at_boundary(text: str, position: int) -> bool:
-    return _is_word(text, position - 1) is not _is_word(text, position)
+def _at_end(_: str, after: str) -> bool:
+    return after == EDGE
 
 
-def _at_beginning(_: str, position: int) -> bool:
-    return position == 0
-
-
-def _at_end(text: str, position: int) -> bool:
-    return position == len(text)
-
-
-_ANCHORS = (None, _at_beginning, _at_end)
 _CONDITIONS: dict[Any, Condition] = {
     op.AT_BEGINNING: _at_beginning,
     op.AT_BEGINNING_STRING: _at_beginning,
     op.AT_END: _at_end,
     op.AT_END_STRING: _at_end,
-    op.AT_BOUNDARY: _at_boundary,
-    op.AT_NON_BOUNDARY: lambda text, position: not _at_boundary(text, position),
+    op.AT_BOUNDARY: lambda before, after: (before == WORD) is not (after == WORD),
+    op.AT_NON_BOUNDARY: lambda before, after: (before == WORD) is (after == WORD),
 }
 
 

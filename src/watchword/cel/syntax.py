@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
 from msgspec import Struct
+
+T = TypeVar("T")
 
 MAX_LENGTH = 16_384
 MAX_DEPTH = 64  # of parentheses and other brackets
@@ -17,7 +20,7 @@ _TOKEN = re.compile(
     r"|(?P<raw>[rR](?:\"\"\"(?:[^\"]|\"(?!\"\"))*\"\"\"|'''(?:[^']|'(?!''))*'''|'[^'\n]*'|\"[^\"\n]*\"))"
     r"|(?P<text>\"\"\"(?:\\.|[^\"\\]|\"(?!\"\"))*\"\"\"|'''(?:\\.|[^'\\]|'(?!''))*'''"
     r"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")"
-    r"|(?P<name>[A-Za-z_]\w*)|(?P<mark>&&|\|\||==|!=|<=|>=|\.\?|\[\?|[-+*/%<>!?:.,()\[\]{}]))",
+    r"|(?P<name>[A-Za-z_]\w*)|(?P<mark>&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]{}]))",
     re.ASCII | re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
@@ -39,10 +42,9 @@ class Literal(Struct, frozen=True):
 
 
 class Identifier(Struct, frozen=True):
-    """A variable or a type, or the name of an optional field."""
+    """A variable or a type."""
 
     name: str
-    is_field: bool = False
 
 
 class Select(Struct, frozen=True):
@@ -53,7 +55,10 @@ class Select(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """An operator, function, method or macro; a method has its target as first argument."""
+    """An operator, function, method or macro; a method has its target as first argument.
+
+    A field or item that may be absent, `a.?b` or `a[?b]`, is the operator `[?]`.
+    """
 
     function: str
     arguments: tuple[Node, ...]
@@ -64,13 +69,6 @@ class ListLiteral(Struct, frozen=True):
     """A list literal."""
 
     items: tuple[Entry, ...]
-
-
-class OptionalSelect(Struct, frozen=True):
-    """A field or item that may be absent: `a.?b`, `a[?b]`."""
-
-    target: Node
-    key: Node
 
 
 class Entry(Struct, frozen=True):
@@ -87,7 +85,7 @@ class MapLiteral(Struct, frozen=True):
     entries: tuple[Entry, ...]
 
 
-Node = Literal | Identifier | Select | OptionalSelect | Call | ListLiteral | MapLiteral
+Node = Literal | Identifier | Select | Call | ListLiteral | MapLiteral
 
 
 def parse(expression: str) -> Node:
@@ -179,18 +177,20 @@ class _Parser:
     def member(self) -> Node:
         node = self.primary()
         chain = 0
-        while mark := self.take(".", "[", ".?", "[?"):
+        while mark := self.take(".", "["):
             chain = self.longer(chain)
-            if mark in ("[", "[?"):
-                key = self.ternary()
+            optional = self.take("?") is not None
+            if mark == "[":
+                node = Call("[?]" if optional else "[]", (node, self.ternary()))
                 self.expect("]")
-                node = Call("[]", (node, key)) if mark == "[" else OptionalSelect(node, key)
                 continue
             name = self.identifier()
-            if mark == ".?":
-                node = OptionalSelect(node, Identifier(name, is_field=True))
+            if optional:
+                node = Call("[?]", (node, Literal(unescape(name))))
+            elif self.take("("):
+                node = Call(name, (node, *self.sequence(")", self.ternary)), method=True)
             else:
-                node = Call(name, (node, *self.arguments(")")), method=True) if self.take("(") else Select(node, name)
+                node = Select(node, name)
         return node
 
     def identifier(self) -> str:
@@ -200,52 +200,39 @@ class _Parser:
         self.position += 1
         return text
 
-    def arguments(self, end: str) -> tuple[Node, ...]:
-        found: list[Node] = []
+    def sequence(self, end: str, read: Callable[[], T]) -> tuple[T, ...]:
+        found: list[T] = []
         while not self.take(end):
-            found.append(self.ternary())
+            found.append(read())
             if not self.take(","):
                 self.expect(end)
                 break
         return tuple(found)
 
-    def entries(self, end: str) -> tuple[Entry, ...]:
-        found: list[Entry] = []
-        while not self.take(end):
-            optional = self.take("?") is not None
-            first = self.ternary()
-            if end == "]":
-                found.append(Entry(first, optional=optional))
-            else:
-                self.expect(":")
-                found.append(Entry(self.ternary(), first, optional))
-            if not self.take(","):
-                self.expect(end)
-                break
-        return tuple(found)
+    def item(self) -> Entry:
+        optional = self.take("?") is not None
+        return Entry(self.ternary(), optional=optional)
 
-    def container(self) -> Node | None:
-        if self.take("[?"):  # a list whose first item is optional
-            self.position -= 1
-            self.tokens[self.position] = ("mark", "?")
-            return ListLiteral(self.entries("]"))
-        if self.take("["):
-            return ListLiteral(self.entries("]"))
-        return MapLiteral(self.entries("}")) if self.take("{") else None
+    def entry(self) -> Entry:
+        optional = self.take("?") is not None
+        key = self.ternary()
+        self.expect(":")
+        return Entry(self.ternary(), key, optional)
 
     def primary(self) -> Node:
         if self.take("("):
             node = self.ternary()
             self.expect(")")
             return node
-        if (literal := self.container()) is not None:
-            return literal
+        if bracket := self.take("[", "{"):
+            is_list = bracket == "["
+            return ListLiteral(self.sequence("]", self.item)) if is_list else MapLiteral(self.sequence("}", self.entry))
         kind, text = self.tokens[self.position]
         self.position += 1
         if kind == "name":
             if text in _CONSTANTS:
                 return Literal(_CONSTANTS[text])
-            return Call(text, self.arguments(")")) if self.take("(") else Identifier(text)
+            return Call(text, self.sequence(")", self.ternary)) if self.take("(") else Identifier(text)
         if kind in {"int", "float", "text", "raw"}:
             return Literal(_constant(kind, text))
         self.position -= 1
@@ -281,3 +268,22 @@ def _unescaped(found: re.Match[str]) -> str:
     except (ValueError, OverflowError) as error:
         raise CelSyntaxError(f"no such character: {found[0]}") from error
     raise CelSyntaxError(f"no such escape: {found[0]}")
+
+
+def unescape(field: str) -> str:
+    """Return the property that an escaped identifier stands for: `__dot__` and the like, `__namespace__`."""
+    if "__" not in field:
+        return field
+    for name, mark in (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__underscores__", "__")):
+        field = field.replace(name, mark)
+    if field.startswith("__") and field.endswith("__") and field[2:-2] in _RESERVED:
+        return field[2:-2]
+    return field
+
+
+_RESERVED = frozenset(
+    (
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    )
+)

@@ -35,8 +35,8 @@ def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
     return text.replace(old, new, limit)
 
 
-def _join(items: Any, separator: str = "") -> str:
-    if type(items) is not list or any(type(item) is not str for item in items) or type(separator) is not str:
+def _join(items: list[Any], separator: str = "") -> str:
+    if any(type(item) is not str for item in items):
         no_overload()
     bounded(sum(map(len, items)) + len(items) * len(separator))
     return separator.join(items)
@@ -116,39 +116,35 @@ def _formatted(value: Any, precision: str | None, verb: str) -> str:
     return no_overload()
 
 
-def _numbers(items: Any) -> list[Any]:
-    return items if type(items) is list else no_overload()
-
-
-def _is_sorted(items: Any) -> bool:
-    found = _numbers(items)
-    return all(OPERATORS["<="](one, other) for one, other in pairwise(found))
+def _is_sorted(items: list[Any]) -> bool:
+    return all(OPERATORS["<="](one, other) for one, other in pairwise(items))
 
 
 def _smallest(name: str, comparison: str) -> Function:
-    def choose(items: Any) -> Any:
-        found = _numbers(items)
-        if not found:
+    def choose(items: list[Any]) -> Any:
+        if not items:
             raise CelError(f"{name} called on empty list")
-        return reduce(lambda one, other: one if OPERATORS[comparison](one, other) else other, found)
+        return reduce(lambda one, other: one if OPERATORS[comparison](one, other) else other, items)
 
     return choose
 
 
-def _sum(items: Any) -> Any:
-    found = _numbers(items)
-    return reduce(OPERATORS["+"], found) if found else 0
+def _contains_all(one: list[Any], other: list[Any]) -> bool:
+    return all(any(equal(item, each) for each in one) for item in other)
 
 
-def _contains_all(one: Any, other: Any) -> bool:
-    held = _numbers(one)
-    return all(any(equal(item, each) for each in held) for item in _numbers(other))
+def _equivalent(one: list[Any], other: list[Any]) -> bool:
+    return _contains_all(one, other) and _contains_all(other, one)
+
+
+def _intersects(one: list[Any], other: list[Any]) -> bool:
+    return any(_contains_all(other, [item]) for item in one)
 
 
 FUNCTIONS: Final[dict[tuple[str, int], Function]] = {
-    ("sets.contains", 2): _contains_all,
-    ("sets.equivalent", 2): lambda one, other: _contains_all(one, other) and _contains_all(other, one),
-    ("sets.intersects", 2): lambda one, other: any(_contains_all(other, [item]) for item in _numbers(one)),
+    ("sets.contains", 2): typed(_contains_all, list, list),
+    ("sets.equivalent", 2): typed(_equivalent, list, list),
+    ("sets.intersects", 2): typed(_intersects, list, list),
 }
 METHODS: Final[dict[tuple[str, int], Function]] = {
     ("split", 2): typed(_split, str, str),
@@ -157,8 +153,8 @@ METHODS: Final[dict[tuple[str, int], Function]] = {
     ("substring", 3): typed(_substring, str, int, int),
     ("replace", 3): typed(_replace, str, str, str),
     ("replace", 4): typed(_replace, str, str, str, int),
-    ("join", 1): _join,
-    ("join", 2): _join,
+    ("join", 1): typed(_join, list),
+    ("join", 2): typed(_join, list, str),
     ("indexOf", 2): _index_of,
     ("indexOf", 3): _index_of,
     ("lastIndexOf", 2): _last_index_of,
@@ -168,8 +164,8 @@ METHODS: Final[dict[tuple[str, int], Function]] = {
     ("find", 2): typed(lambda text, pattern: next(iter(_find_all(text, pattern, 1)), ""), str, str),
     ("findAll", 2): typed(_find_all, str, str),
     ("findAll", 3): typed(_find_all, str, str, int),
-    ("isSorted", 1): _is_sorted,
-    ("sum", 1): _sum,
-    ("min", 1): _smallest("min", "<="),
-    ("max", 1): _smallest("max", ">="),
+    ("isSorted", 1): typed(_is_sorted, list),
+    ("sum", 1): typed(lambda items: reduce(OPERATORS["+"], items) if items else 0, list),
+    ("min", 1): typed(_smallest("min", "<="), list),
+    ("max", 1): typed(_smallest("max", ">="), list),
 }

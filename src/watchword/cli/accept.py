@@ -1,60 +1,46 @@
 """`watchword accept`: accepts clusters that have asked to join."""
 
-from datetime import timedelta
 from typing import Any
 
 import click
 
 from watchword.admin.accept import AdmissionResult, ClusterAcceptor, HubAdmin
 from watchword.admin.wait import ObjectWaiter
-from watchword.cli import common_options
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import print_progress
-from watchword.cli.options import flag, text
+from watchword.cli.connection_options import ClusterConnection, cluster_arguments, cluster_options
+from watchword.cli.options import flag, many, split, text
+from watchword.cli.output import print_progress, show_result
 from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.health.formatting import format_key
-from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
 
 
 @click.command("accept")
-@common_options.cluster_arguments("accept")
-@click.option("--requesters", multiple=True, help="Further users whose requests are approved, separated by commas.")
+@cluster_arguments("accept")
+@many("--requesters", help="Further users whose requests are approved, separated by commas.")
 @text("--request", help="Name of the certificate request to approve, when several are pending.")
 @flag(
     "--skip-approve-check",
     help="Approve requests of any user, and accept without a request; label and subject must still match.",
 )
-@common_options.change_options()
-@common_options.wait_options("the cluster has asked, and the hub has given it its rights")
-@common_options.output_option()
-@connection_options
-def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
+@cluster_options(dry_run=True, wait="the cluster has asked, and the hub has given it its rights", output=True)
+async def command(connection: ClusterConnection, clusters: tuple[str, ...], output: str, **flags: Any) -> None:
     """Accept clusters that have asked to join.
 
     The certificate request is approved only if its label, subject and requester agree and a single key requests the
     name; otherwise nothing is changed and the difference is shown.
     """
-    names = common_options.cluster_names(flags["clusters"])
-    if flags["request"] and len(names) > 1:
+    if flags["request"] and len(clusters) > 1:
         raise click.UsageError("--request belongs to one cluster: name just that one")
-    terms = ApprovalTerms(
-        frozenset(common_options.split(flags["requesters"])), flags["skip_approve_check"], flags["request"]
-    )
-    dry_run = flags["dry_run"]
-
-    async def accept(client: Client) -> list[AdmissionResult]:
+    terms = ApprovalTerms(frozenset(split(flags["requesters"])), flags["skip_approve_check"], flags["request"])
+    wait, dry_run = flags["wait"], flags["dry_run"]
+    async with connection.client() as client:
         acceptor = ClusterAcceptor(HubAdmin(client, SystemClock(), dry_run), terms, print_progress)
-        if wait is not None and not dry_run:
-            waiter = ObjectWaiter(client, wait, print_progress)
-            return [await acceptor.accept_and_wait(name, waiter) for name in names]
-        return [await acceptor.accept(name) for name in names]
-
-    decisions = connection.run(accept)
+        waiter = ObjectWaiter(client, wait, print_progress) if wait is not None and not dry_run else None
+        decisions = [
+            await (acceptor.accept_and_wait(name, waiter) if waiter else acceptor.accept(name)) for name in clusters
+        ]
     documents = [_document(decision) for decision in decisions]
-    common_options.show_result(
-        documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions)
-    )
+    show_result(documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions))
 
 
 def _sentence(decision: AdmissionResult, *, dry_run: bool) -> str:

@@ -17,12 +17,10 @@ from watchword.api.credential_report import parse_validity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import CLUSTER_MANAGEMENT_ADDONS, MANAGED_CLUSTER_ADDONS
-from watchword.cli import common_options
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.connection_options import ClusterConnection, cluster_options, clusters_option, connection_options
 from watchword.cli.lists import ListRequest, list_options, object_listing, of_objects, print_list
-from watchword.cli.options import flag, option, text, with_options
-from watchword.cli.output import echo
+from watchword.cli.options import argument, duration, flag, many, named, split, with_options
+from watchword.cli.output import confirm, echo, print_progress, show_result, without_managed_fields
 from watchword.kube.client import Client
 
 COLUMNS = ("NAME", "CLUSTER", "AVAILABLE", "DRIVER", "CREDENTIAL")
@@ -81,44 +79,37 @@ async def _read(client: Client, request: ListRequest) -> list[Object]:
     return [*found, *(CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name)) for name in idle)]
 
 
-LISTING = object_listing(MANAGED_CLUSTER_ADDONS, COLUMNS, addon_row, read=_read)
-
-
 @command.command("list")
 @list_options("List only the add-ons of this cluster.", cluster=True)
 @connection_options
 def list_(connection: ClusterConnection, request: ListRequest) -> None:
     """List add-ons: where they are enabled, whether they are available, by which driver they got a credential."""
-    print_list(connection, LISTING, request)
+    print_list(connection, object_listing(MANAGED_CLUSTER_ADDONS, COLUMNS, addon_row, read=_read), request)
 
 
 _which = with_options(
-    click.argument("addons", nargs=-1, metavar="ADDON..."),
-    click.option("--names", multiple=True, hidden=True, help="The add-ons, separated by commas."),  # of clusteradm
-    common_options.clusters_option("Names of the clusters, separated by commas."),
+    argument("addons", nargs=-1, metavar="ADDON..."),
+    many("--names", hidden=True, help="The add-ons, separated by commas."),  # of clusteradm
+    clusters_option("Names of the clusters, separated by commas."),
 )
 
 
 def _keys(flags: dict[str, Any]) -> list[ObjectKey]:
-    names = common_options.split([*flags["addons"], *flags["names"]])
+    names = split([*flags["addons"], *flags["names"]])
     if not names:
         raise click.UsageError("name the add-on: `watchword addon list` shows those that this hub has")
-    return [ObjectKey(cluster, name) for cluster in common_options.cluster_names(flags["clusters"]) for name in names]
+    return [ObjectKey(cluster, name) for cluster in flags["clusters"] for name in names]
 
 
 @command.command("enable")
 @_which
-@text("--namespace", "-n", help="Namespace on the cluster in which the add-on is installed.")
+@named("--namespace", "-n", default="", help="Namespace on the cluster in which the add-on is installed.")
 @flag("--force", help="Enable add-ons that this hub does not know; they wait for their manager.")
-@common_options.change_options()
-@common_options.wait_options("the add-on has its credential and is available")
-@common_options.output_option()
-@connection_options
-def enable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
+@cluster_options(dry_run=True, wait="the add-on has its credential and is available", output=True)
+async def enable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Enable add-ons on clusters; what is enabled already stays as it is."""
     keys, dry_run = _keys(flags), flags["dry_run"]
-
-    async def create(client: Client) -> list[bool]:
+    async with connection.client() as client:
         addon_admin = AddonAdmin(client, print_progress, dry_run)
         if not flags["force"]:
             await addon_admin.require_known(key.name for key in keys)
@@ -128,23 +119,21 @@ def enable(connection: ClusterConnection, output: str, wait: timedelta | None, *
         waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
         for key in keys if wait is not None and not dry_run else ():
             await addon_admin.wait_until_available(key, waiter)
-        return changed
-
     said = {True: "add-on {} enabled on {}", False: "add-on {} is enabled on {} already"}
-    _report(keys, connection.run(create), said, output, dry_run=dry_run)
+    _report(keys, changed, said, output, dry_run=dry_run)
 
 
 @command.command("disable")
 @_which
-@common_options.change_options("Print what would be disabled without changing anything.")
-@common_options.wait_options("everything that it installed is removed")
-@common_options.output_option()
-@connection_options
-def disable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
+@cluster_options(
+    dry_run="Print what would be disabled without changing anything.",
+    wait="everything that it installed is removed",
+    output=True,
+)
+async def disable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Disable add-ons on clusters: what they installed is removed, and their credentials with it."""
     keys, dry_run = _keys(flags), flags["dry_run"]
-
-    async def delete(client: Client) -> list[bool]:
+    async with connection.client() as client:
         addon_admin = AddonAdmin(client, print_progress, dry_run)
         found = [await addon_admin.disable(key) for key in keys]
         for key, addon in zip(keys, found, strict=True):
@@ -153,44 +142,38 @@ def disable(connection: ClusterConnection, output: str, wait: timedelta | None, 
         waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
         for key in keys if wait is not None and not dry_run else ():
             await addon_admin.wait_until_removed(key, waiter)
-        return [addon is not None for addon in found]
-
     said = {True: "add-on {} disabled on {}", False: "add-on {} is not enabled on {}"}
-    _report(keys, connection.run(delete), said, output, dry_run=dry_run)
+    _report(keys, [addon is not None for addon in found], said, output, dry_run=dry_run)
 
 
 @command.command("uninstall")
 @click.argument("addon", type=click.Choice((ADDON_NAME,)))
-@option("--timeout", default="2m", help="How long to wait for the clusters to confirm.")
-@common_options.change_options("Print the clusters that have the add-on without changing anything.", asks=True)
-@connection_options
-def uninstall(connection: ClusterConnection, addon: str, timeout: str, **flags: bool) -> None:
+@duration("--timeout", "patience", default="2m", help="How long to wait for the clusters to confirm.")
+@cluster_options(dry_run="Print the clusters that have the add-on without changing anything.", asks=True)
+async def uninstall(
+    connection: ClusterConnection, addon: str, patience: timedelta, *, dry_run: bool, yes: bool
+) -> None:
     """Remove a built-in add-on: from every cluster, with all of its objects, and from the hub."""
-    patience = parse_duration_flag(timeout, "--timeout")
-
-    async def remove(client: Client) -> list[str]:
+    async with connection.client() as client:
         found = (await client.list(MANAGED_CLUSTER_ADDONS)).items
         clusters = sorted(key.namespace for key in map(ObjectKey.of, found) if key.name == addon)
-        if flags["dry_run"]:
-            return clusters
-        lost = f"all of its accounts on {', '.join(clusters) or 'no cluster'}"
-        common_options.confirm(f"Remove add-on {addon} and {lost}?", "", yes=flags["yes"], needs_terminal=False)
-        return await AccountsAddonAdmin(client, print_progress).uninstall(patience)
-
-    clusters = connection.run(remove)
-    would = "would be" if flags["dry_run"] else "is"
+        if not dry_run:
+            lost = f"all of its accounts on {', '.join(clusters) or 'no cluster'}"
+            confirm(f"Remove add-on {addon} and {lost}?", "", yes=yes, needs_terminal=False)
+            clusters = await AccountsAddonAdmin(client, print_progress).uninstall(patience)
+    would = "would be" if dry_run else "is"
     echo(f"add-on {addon} {would} removed from the hub and from {', '.join(clusters) or 'no cluster'}")
 
 
 @command.command("show")
-@click.argument("name", metavar="ADDON")
-@click.option("--cluster", "--clusters", "-c", required=True, help="Name of the cluster.")
-@common_options.output_option()
-@connection_options
-def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
+@argument("name", metavar="ADDON")
+@named("--cluster", "--clusters", "-c", required=True, help="Name of the cluster.")
+@cluster_options(output=True)
+async def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
     """Show one add-on: its credentials and conditions."""
-    found = connection.run(lambda client: get_named(client, MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name)))
-    common_options.show_result(common_options.without_managed_fields(found), output, lambda: describe_addon(found))
+    async with connection.client() as client:
+        found = await get_named(client, MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, name))
+    show_result(without_managed_fields(found), output, lambda: describe_addon(found))
 
 
 def _report(
@@ -199,7 +182,7 @@ def _report(
     rows = list(zip(keys, changed, strict=True))
     documents = [{"addon": key.name, "cluster": key.namespace, "changed": news} for key, news in rows]
     lines = [said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else "") for key, news in rows]
-    common_options.show_result(documents, output, lambda: "\n".join(lines))
+    show_result(documents, output, lambda: "\n".join(lines))
 
 
 def _will_return(key: ObjectKey) -> str:

@@ -16,7 +16,7 @@ from watchword.cli.process_options import identity
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_recorder import EventRecorder, EventReporter
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.logs import configure_logging
 
 PATIENCE = timedelta(seconds=10)
@@ -42,10 +42,10 @@ async def administrator_events(client: Client, command: str) -> AsyncIterator[tu
 
     Events are sent at the end; a line says how many were not stored.
     """
-    verbosity = click.get_current_context().find_root().obj.verbosity
+    verbosity = click.get_current_context().find_root().obj
     configure_logging(level="debug" if verbosity > 1 else "info" if verbosity else "warning")
     counts = EventCounts()
-    reporter = EventReporter(f"watchword.dev/{command}", identity())
+    reporter = f"watchword.dev/{command}", identity()
     recorder = EventRecorder(client, reporter, clock=SystemClock(), random=SystemRandom(), counts=counts)
     yield recorder, (await who_am_i(client)).username
     await recorder.flush(PATIENCE)

@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_choice_options, driver_options, driver_settings
-from watchword.cli.options import option, text
+from watchword.cli.options import duration, option, split, text
 from watchword.cli.output import echo
 from watchword.cli.process_options import FeatureGates, KeyValuePairs, identity, process_options, run_process
 from watchword.credentials.driver import Side
@@ -38,8 +37,8 @@ from watchword.runtime.clock import SystemClock
 @text(
     "--spoke-external-server-urls", "urls", help="API server URLs that the ManagedCluster reports, separated by commas."
 )
-@text("--cluster-labels", type=KeyValuePairs(), help="Labels of the ManagedCluster.")
-@text("--cluster-annotations", type=KeyValuePairs(), help="Annotations of the ManagedCluster.")
+@text("--cluster-labels", "labels", type=KeyValuePairs(), help="Labels of the ManagedCluster.")
+@text("--cluster-annotations", "annotations", type=KeyValuePairs(), help="Annotations of the ManagedCluster.")
 @option(
     "--max-custom-cluster-claims",
     "most_claims",
@@ -48,13 +47,18 @@ from watchword.runtime.clock import SystemClock
     help="Maximum number of the cluster's own claims that are reported.",
 )
 @text("--reserved-cluster-claim-suffixes", "claim_suffixes", help="Suffixes of claims that are always reported.")
-@option(
+@duration(
     "--appliedmanifestwork-eviction-grace-period",
-    "eviction",
+    "eviction_grace",
     default="60m",
     help="How long what works applied is kept after the hub is lost.",
 )
-@option("--status-sync-interval", "feedback", default="30s", help="How often the status of applied objects is read.")
+@duration(
+    "--status-sync-interval",
+    "feedback_interval",
+    default="30s",
+    help="How often the status of applied objects is read.",
+)
 @text(
     "--work-namespaces",
     help="Protected namespaces, such as kube-system, that works without an executor may change, separated by commas.",
@@ -79,27 +83,14 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> AgentOptions:
-    return AgentOptions(
-        cluster_name=flags["cluster_name"],
-        agent_name=flags["agent_name"],
-        namespace=flags["namespace"],
-        hub_secret=flags["hub_kubeconfig_secret"],
-        registration_auth=flags["registration_auth"],
-        addon_auth=flags["addon_auth"],
-        settings=driver_settings(flags, Side.CLUSTER),
-        external_urls=_split(flags["urls"]),
-        labels=flags["cluster_labels"],
-        annotations=flags["cluster_annotations"],
-        claims=ClaimPolicy(flags["most_claims"], _split(flags["claim_suffixes"])),
-        eviction_grace=parse_duration_flag(flags["eviction"], "--appliedmanifestwork-eviction-grace-period"),
-        feedback_interval=parse_duration_flag(flags["feedback"], "--status-sync-interval"),
-        work_namespaces=frozenset(_split(flags["work_namespaces"])),
-        bootstrap_kubeconfig=flags["bootstrap_kubeconfig"],
-        identity=identity(),
-        elect=not flags["disable_leader_election"],
-        health=flags["listen"],
-    )
-
-
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.split(",") if part)
+    derived = {
+        "hub_secret": flags["hub_kubeconfig_secret"],
+        "settings": driver_settings(flags, Side.CLUSTER),
+        "external_urls": split([flags["urls"]]),
+        "claims": ClaimPolicy(flags["most_claims"], split([flags["claim_suffixes"]])),
+        "work_namespaces": frozenset(split([flags["work_namespaces"]])),
+        "identity": identity(),
+        "elect": not flags["disable_leader_election"],
+    }
+    named = {name: value for name, value in flags.items() if name in AgentOptions.__struct_fields__}
+    return AgentOptions(**{**named, **derived})

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from watchword.api.names import IMAGE_NAME
-from watchword.cli.discovery_options import parse_duration_flag
-from watchword.cli.options import file_option, flag, folder_option, option, text
+from watchword.cli.options import file_option, flag, folder_option, option, parse_duration_flag, text
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from watchword.apiserver.access.chain import TokenReviewer
-    from watchword.apiserver.instance import Instance, InstanceSettings
+    from watchword.apiserver.instance import Instance
 
 
 @click.command("apiserver")
@@ -63,11 +58,12 @@ def command(**flags: Any) -> None:
     Ctrl-C or SIGTERM; requests under way are finished first, unless you insist.
     """
     import gc
+    from datetime import UTC, datetime
 
     from msgspec.structs import replace
 
     gc.disable()  # until it serves: what is made on the way there stays
-    from watchword.apiserver.instance import InstanceSettings
+    from watchword.apiserver.instance import Instance, InstanceSettings
     from watchword.http.limits import raise_descriptor_limit
     from watchword.local.workloads import WORKLOADS
     from watchword.runtime.event_loop import run
@@ -79,35 +75,26 @@ def command(**flags: Any) -> None:
     flags["event_ttl"] = parse_duration_flag(flags["event_ttl"], "--event-ttl")
     images = flags.pop("node_images")
     flags["node"] = replace(WORKLOADS, images=images) if flags["node"] else None
-    run(_serve(InstanceSettings(**flags, reviewer=_reviewer(webhook) if webhook is not None else None)))
+    reviewer = None
+    if webhook is not None:
+        from watchword.kube.access_reviews import TokenReviewClient
+
+        reviewer = TokenReviewClient.connect(webhook)
+    run(_serve(Instance(InstanceSettings(**flags, reviewer=reviewer), lambda: datetime.now(UTC))))
 
 
-def _reviewer(kubeconfig: Path) -> TokenReviewer:
-    from watchword.kube.access_reviews import TokenReviewClient
-
-    return TokenReviewClient.connect(kubeconfig)
-
-
-async def _serve(settings: InstanceSettings) -> None:
+async def _serve(instance: Instance) -> None:
     import asyncio
-    from datetime import UTC, datetime
+    import gc
 
-    from watchword.apiserver.instance import Instance
     from watchword.runtime.event_loop import stop_on_signals
 
     stop = asyncio.Event()
-    instance = Instance(settings, lambda: datetime.now(UTC))
     with stop_on_signals(stop):
-        await _run(instance, stop)
-
-
-async def _run(instance: Instance, stop: asyncio.Event) -> None:
-    import gc
-
-    await instance.start()
-    # Objects made by imports are never garbage: exempt them from collection.
-    gc.freeze()
-    gc.enable()
-    echo(f"serving {instance.server}\nexport KUBECONFIG={instance.kubeconfig.absolute()}")
-    await stop.wait()
-    await instance.stop()
+        await instance.start()
+        # Objects made by imports are never garbage: exempt them from collection.
+        gc.freeze()
+        gc.enable()
+        echo(f"serving {instance.server}\nexport KUBECONFIG={instance.kubeconfig.absolute()}")
+        await stop.wait()
+        await instance.stop()

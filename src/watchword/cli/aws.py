@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import flag, option, text, with_options
+from watchword.cli.options import argument, flag, named, option, text, with_options
 from watchword.cli.output import echo
 from watchword.registration.aws_irsa.documents import IamRole
 
 if TYPE_CHECKING:
     from watchword.registration.aws_irsa.boto import EksToken
-    from watchword.registration.aws_irsa.iam import RoleWriter
 
 AWS_LIBRARIES = ("boto3", "botocore")
 APPLIED_FORMS = ("text", "json")
@@ -56,10 +56,10 @@ def command() -> None:
 
 
 @command.command("identifier")
-@click.argument("hub_account")
-@click.argument("hub_name")
-@click.argument("managed_account")
-@click.argument("managed_name")
+@argument("hub_account")
+@argument("hub_name")
+@argument("managed_account")
+@argument("managed_name")
 def identifier(hub_account: str, hub_name: str, managed_account: str, managed_name: str) -> None:
     """Print the identifier in the names of a cluster's roles, without asking any server."""
     from watchword.registration.aws_irsa.documents import RoleTags
@@ -123,51 +123,38 @@ def cluster(eks_hub_cluster_arn: str, managed_cluster_arn: str, oidc_provider: s
 
 
 @command.command("revoke")
-@click.argument("cluster")
+@argument("cluster")
 @connection_options
-def revoke(cluster: str, connection: ClusterConnection) -> None:
+async def revoke(cluster: str, connection: ClusterConnection) -> None:
     """Delete the IAM role of a cluster that was denied or deleted, with your own AWS credentials.
 
     It is needed on hubs where people create the roles (--aws-identity-mode accept). The hub takes the rights of the
     cluster first.
     """
-    from watchword.runtime.event_loop import run
+    from watchword.registration.aws_irsa.hub import revoke_identities
 
-    deleted = run(_revoke(connection, cluster))
+    async with connection.client() as client:
+        deleted = await revoke_identities(client, cluster)
     for arn in deleted:
         echo(f"role {arn} is deleted")
     if not deleted:
         echo(f"cluster {cluster} has no IAM role")
 
 
-async def _revoke(connection: ClusterConnection, cluster: str) -> list[str]:
-    from watchword.registration.aws_irsa.hub import revoke_identities
-
-    async with connection.client() as client:
-        return await revoke_identities(client, cluster)
-
-
 def _print_or_apply(role: IamRole, region: str, *, apply: bool, output: str) -> None:
-
     if not apply:
         echo(OUTPUT_FORMS[output](role), nl=False)
         return
     if output not in APPLIED_FORMS:
         raise click.UsageError(f"--apply prints what it changed as {' or '.join(APPLIED_FORMS)}, not as {output}")
-    from watchword.runtime.event_loop import run
-
-    changes = run(_role_writer(region).apply(role))
-    echo(format_changes(role, changes, output), nl=False)
-
-
-def _role_writer(region: str) -> RoleWriter:
-    """Return what writes roles; `LibraryMissing` where the extra is not installed."""
     from random import SystemRandom
 
     from watchword.registration.aws_irsa.aws_api import connect
     from watchword.registration.aws_irsa.iam import RoleWriter
+    from watchword.runtime.event_loop import run
 
-    return RoleWriter(connect(region), SystemRandom())
+    changes = run(RoleWriter(connect(region), SystemRandom()).apply(role))
+    echo(format_changes(role, changes, output), nl=False)
 
 
 TERRAFORM = """\
@@ -220,14 +207,8 @@ def _format_json(role: IamRole) -> str:
 
 def _format_commands(role: IamRole) -> str:
     tags = ["--tags", *(f"Key={key},Value={value}" for key, value in role.tags.items())] if role.tags else []
-    create = [
-        "create-role",
-        "--role-name",
-        role.name,
-        "--assume-role-policy-document",
-        role.trust_policy.strip(),
-        *tags,
-    ]
+    create = ["create-role", "--role-name", role.name]
+    create += ["--assume-role-policy-document", role.trust_policy.strip(), *tags]
     wait = ["wait", "role-exists", "--role-name", role.name]
     put = ["put-role-policy", "--role-name", role.name, "--policy-name", role.name]
     put += ["--policy-document", role.access_policy.strip()]
@@ -237,24 +218,11 @@ def _format_commands(role: IamRole) -> str:
 def _format_terraform(role: IamRole) -> str:
     """Return the resources; no value can hold a sequence that Terraform would interpolate."""
     label = role.name if role.name[0].isalpha() else f"_{role.name}"
-    return TERRAFORM.format(
-        label=label,
-        name=role.name,
-        trust=_indent(role.trust_policy),
-        access=_indent(role.access_policy),
-        tags=_terraform_tags(role.tags),
-    )
-
-
-def _terraform_tags(tags: Mapping[str, str]) -> str:
-    if not tags:
-        return ""
-    width = max(map(len, tags))
-    return "  tags = {\n" + "".join(f'    {key:<{width}} = "{value}"\n' for key, value in tags.items()) + "  }\n"
-
-
-def _indent(document: str) -> str:
-    return "\n".join(f"    {line}".rstrip() for line in document.strip().splitlines())
+    trust, access = (indent(policy.strip(), "    ") for policy in (role.trust_policy, role.access_policy))
+    width = max(map(len, role.tags), default=0)
+    rows = "".join(f'    {key:<{width}} = "{value}"\n' for key, value in role.tags.items())
+    tags = f"  tags = {{\n{rows}  }}\n" if rows else ""
+    return TERRAFORM.format(label=label, name=role.name, trust=trust, access=access, tags=tags)
 
 
 def _dump(document: object) -> str:
@@ -271,7 +239,7 @@ OUTPUT_FORMS: Mapping[str, Callable[[IamRole], str]] = {
 
 @command.command("get-token")
 @click.option("--region", required=True, help="The region of the hub.")
-@click.option("--cluster-name", required=True, help="The name of the hub's EKS cluster.")
+@named("--cluster-name", required=True, help="The name of the hub's EKS cluster.")
 @text("--role-arn", metavar="ARN", help="Role to assume; by default the caller's own identity.")
 def get_token(region: str, cluster_name: str, role_arn: str) -> None:
     """Print a token for an EKS cluster, as `aws eks get-token` does.
@@ -283,11 +251,11 @@ def get_token(region: str, cluster_name: str, role_arn: str) -> None:
 
     import orjson
 
-    from watchword.accounts.exec_credential import read_exec_info, token_credential
+    from watchword.accounts.exec_credential import exec_credential, read_exec_info
 
     version, _ = read_exec_info(os.environ)
     signed = _sign(region, cluster_name, role_arn)
-    echo(orjson.dumps(token_credential(signed.token, signed.expires_at, version)).decode())
+    echo(orjson.dumps(exec_credential(signed.token, signed.expires_at, version)).decode())
 
 
 def _sign(region: str, cluster_name: str, role_arn: str) -> EksToken:

@@ -1,19 +1,20 @@
 """`watchword backup`: saves a control plane of this machine, or a hub, in one file."""
 
 from pathlib import Path
+from typing import Any
 
 import click
+from msgspec.structs import asdict
 
-from watchword.admin.backup_archive import Backup, BackupHeader, BackupKey, Encryption, write_backup
+from watchword.admin.backup_archive import BackupHeader, BackupKey, Encryption, write_backup
 from watchword.admin.hub_backup import HubBackup
 from watchword.api.sensitive import Sensitive
-from watchword.cli.common_options import fleet_directory_of, output_option, show_result
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import NewFile, flag, folder_option, gathered
+from watchword.cli.connection_options import ClusterConnection, cluster_options
+from watchword.cli.options import NewFile, flag, fleet_directory_of, folder_option, gathered
+from watchword.cli.output import show_result
 from watchword.cli.secret_input import SecretReader
 from watchword.health.formatting import format_count
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 _FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
@@ -55,32 +56,28 @@ backup_key_options = gathered(
 @flag("--hub", help="Back up the hub's objects on the cluster of the kubeconfig instead of a data directory.")
 @flag("--plain", help="With --hub: write Secrets unencrypted.")
 @backup_key_options
-@output_option()
-@connection_options
-def command(  # noqa: PLR0913 - one argument per flag
-    connection: ClusterConnection,
-    file: Path,
-    data_dir: Path | None,
-    key: BackupKey,
-    output: str,
-    *,
-    hub: bool,
-    plain: bool,
-) -> None:
+@cluster_options(output=True)
+async def command(connection: ClusterConnection, file: Path, key: BackupKey, output: str, **flags: Any) -> None:
     """Back up a control plane of this machine, or a hub, to one file.
 
     Each control plane is saved as of one revision, also while it is running, with its keys. The file is readable by
     its owner alone; --key-file or --passphrase-file encrypts it. The backup of a hub holds join tokens, so it is
     encrypted, or --plain is given.
     """
-    if hub and data_dir is not None:
+    if flags["hub"] and flags["data_dir"] is not None:
         raise click.UsageError("give --hub or --data-dir, not both")
-    if hub and not plain and key.method is Encryption.NONE:
+    if flags["hub"] and not flags["plain"] and key.method is Encryption.NONE:
         raise click.UsageError(
             "the backup of a hub holds Secrets: give --key-file or --passphrase-file, or --plain to leave them readable"
         )
     now = SystemClock().now()
-    made = connection.run(lambda client: HubBackup(client).run(now)) if hub else run(_back_up_directory(data_dir))
+    if flags["hub"]:
+        async with connection.client() as client:
+            made = await HubBackup(client).run(now)
+    else:
+        from watchword.local.backup import back_up_directory
+
+        made = await back_up_directory(fleet_directory_of(flags["data_dir"]).path, now)
     header = write_backup(file, made, key)
     show_result(_document(file, header), output, lambda: _describe(file, header, key))
 
@@ -92,18 +89,10 @@ def _describe(file: Path, header: BackupHeader, key: BackupKey) -> str:
     return "\n".join([*saved, f"wrote {file} ({secrecy})"])
 
 
-async def _back_up_directory(data_dir: Path | None) -> Backup:
-    from watchword.local.backup import back_up_directory
-
-    return await back_up_directory(fleet_directory_of(data_dir).path, SystemClock().now())
-
-
 def _document(file: Path, header: BackupHeader) -> dict[str, object]:
     return {
         "file": str(file),
         "created": header.created.isoformat(),
         "encryption": str(header.encryption),
-        "contents": [
-            {"name": part.name, "objects": part.objects, "revision": part.revision} for part in header.contents
-        ],
+        "contents": [asdict(part) for part in header.contents],
     }

@@ -2,39 +2,32 @@
 
 import click
 
+from watchword.admin.apply import names_of
 from watchword.admin.hub_removal import HubRemover
 from watchword.cli.administrator_events import HUB, administrator_events
-from watchword.cli.common_options import change_options, confirm
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import print_progress
+from watchword.cli.connection_options import ClusterConnection, cluster_options
 from watchword.cli.options import flag
-from watchword.cli.output import echo
+from watchword.cli.output import confirm, echo, print_progress
 from watchword.health.formatting import format_count
-from watchword.runtime.event_loop import run
 
 
 @click.command("clean")
 @flag("--delete-kinds", help="Also delete the CustomResourceDefinitions.")
 @flag("--force", help="Remove the hub although clusters are registered; their agents are not removed.")
-@change_options("Print what would be removed without changing anything.", asks=True)
-@connection_options
-def command(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
+@cluster_options(dry_run="Print what would be removed without changing anything.", asks=True)
+async def command(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
     """Remove the hub from this cluster.
 
     Removes everything that `init` and the hub made: controllers, operator, clusters and their namespaces, rights,
     policies, join tokens and what is published. It is listed first, and confirmed. `watchword backup --hub` saves it.
     """
-    run(_clean(connection, delete_kinds=delete_kinds, force=force, dry_run=dry_run, yes=yes))
-
-
-async def _clean(connection: ClusterConnection, *, delete_kinds: bool, force: bool, dry_run: bool, yes: bool) -> None:
     async with connection.client() as client:
         remover = HubRemover(client, print_progress, delete_kinds)
         removal = await remover.plan(force=force)
         if not removal.rows:
             echo("there is no hub on this cluster")
             return
-        for name in removal.names:
+        for name in names_of(removal.rows):
             echo(f"remove {name}")
         for reason in removal.kept:
             echo(f"keep {reason}")

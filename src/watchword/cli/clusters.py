@@ -15,15 +15,15 @@ from watchword.api.quantity import parse_quantity
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.text import escape_text
 from watchword.api.time import parse_rfc3339
-from watchword.cli.common_options import output_option, show_result, without_managed_fields
-from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
+from watchword.cli.connection_options import ClusterConnection, cluster_options, complete_clusters, connection_options
 from watchword.cli.lists import ListRequest, list_options, object_listing, print_list
+from watchword.cli.options import argument
+from watchword.cli.output import show_result, without_managed_fields
 from watchword.cli.token import format_duration_left
 from watchword.credentials.certificates.name_ownership import claimed_subject, well_formed_requests
 from watchword.credentials.certificates.requests import is_pending
 from watchword.health.formatting import format_key
 from watchword.health.states import is_accepted
-from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
 
 COLUMNS = ("NAME", "ACCEPTED", "JOINED", "AVAILABLE", "SET", "CPU", "MEMORY", "VERSION", "AGE")
@@ -108,15 +108,11 @@ def list_(connection: ClusterConnection, request: ListRequest) -> None:
 
 
 @command.command("show")
-@click.argument("name", shell_complete=complete_clusters)
-@output_option()
-@connection_options
-def show(connection: ClusterConnection, name: str, output: str) -> None:
+@argument("name", shell_complete=complete_clusters)
+@cluster_options(output=True)
+async def show(connection: ClusterConnection, name: str, output: str) -> None:
     """Show one cluster: conditions, claims, and the certificate requests under its name."""
-
-    async def read(client: Client) -> tuple[Object, list[Object]]:
+    async with connection.client() as client:
         cluster = await get_named(client, MANAGED_CLUSTERS, ObjectKey.cluster(name))
-        return cluster, await HubAdmin(client, SystemClock()).csrs_of(name)
-
-    cluster, requests = connection.run(read)
+        requests = await HubAdmin(client, SystemClock()).csrs_of(name)
     show_result(without_managed_fields(cluster), output, lambda: describe_cluster(cluster, requests, datetime.now(UTC)))

@@ -1,20 +1,36 @@
-"""`--kubeconfig` and `--context`, the same for every command that connects to a cluster."""
+"""The cluster that a command connects to, and the clusters of a hub that it names."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import wraps
+from inspect import iscoroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import Struct
 
-from watchword.cli.options import gathered, text
+from watchword.cli.options import (
+    DRY_RUN,
+    F,
+    argument,
+    change_options,
+    gathered,
+    many,
+    named,
+    output_option,
+    split,
+    text,
+    wait_options,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
     from watchword.kube.kubeconfig import ResolvedContext
+
+T = TypeVar("T")
 
 PATIENCE = 2.0  # seconds that a shell waits for a server
 
@@ -55,34 +71,23 @@ async def _token_ids(client: Client) -> list[str]:
 
 def _ask(ctx: click.Context, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
     """Ask the hub; a shell that cannot be answered in time completes nothing."""
-    from watchword.kube.errors import KubeError
-    from watchword.runtime.event_loop import run
-
-    try:
-        return run(_answer(ctx, question))
-    except (KubeError, TimeoutError, OSError):
-        return []
-
-
-async def _answer(ctx: click.Context, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
     import asyncio
 
-    from watchword.kube.connect import connect
+    from watchword.kube.errors import KubeError
 
-    client = connect(_kubeconfig(ctx), str(ctx.params.get("context") or ""))
-    try:
+    async def answer(client: Client) -> list[str]:
         async with asyncio.timeout(PATIENCE):
             return await question(client)
-    finally:
-        await client.close()
+
+    try:
+        return ClusterConnection(_kubeconfig(ctx), str(ctx.params.get("context") or "")).run(answer)
+    except (KubeError, TimeoutError, OSError):
+        return []
 
 
 def _kubeconfig(ctx: click.Context) -> Path | None:
     found = ctx.params.get("kubeconfig")
     return Path(found) if found else None
-
-
-T = TypeVar("T")
 
 
 class ClusterConnection(Struct, frozen=True):
@@ -91,15 +96,10 @@ class ClusterConnection(Struct, frozen=True):
     kubeconfig: Path | None = None
     context: str = ""
 
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator[Client]:
+    def client(self) -> Client:
         from watchword.kube.connect import connect
 
-        client = connect(self.kubeconfig, self.context)
-        try:
-            yield client
-        finally:
-            await client.close()
+        return connect(self.kubeconfig, self.context)
 
     def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         from watchword.runtime.event_loop import run
@@ -126,14 +126,103 @@ def cluster_name_of(connection: ClusterConnection) -> str:
         return ""
 
 
-connection_options = gathered(
-    "connection",
-    ClusterConnection,
-    click.option(
-        "--kubeconfig",
-        type=click.Path(path_type=Path),
-        help="Path of the kubeconfig; by default $KUBECONFIG or ~/.kube/config.",
+def connection_options(command: F) -> F:
+    """Add `--kubeconfig` and `--context`; the command gets `connection`, and runs to its end if it is a coroutine."""
+
+    @gathered(
+        "connection",
+        ClusterConnection,
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path),
+            help="Path of the kubeconfig; by default $KUBECONFIG or ~/.kube/config.",
+        ),
+        text(
+            "--context", shell_complete=complete_contexts, help="Context of the kubeconfig; by default the current one."
+        ),
+    )
+    @wraps(command)
+    def connecting(*args: Any, **kwargs: Any) -> Any:
+        from watchword.runtime.event_loop import run
+
+        result = command(*args, **kwargs)
+        return run(result) if iscoroutine(result) else result
+
+    return connecting  # type: ignore[return-value]  # a command stays a command
+
+
+def cluster_names(values: Iterable[str], flag: str = "--clusters") -> tuple[str, ...]:
+    """Return cluster names as they were given; `click.UsageError` when there is none, or one can be no cluster's."""
+    from watchword.api.cluster import validate_cluster_name
+
+    names = split(values)
+    if not names:
+        raise click.UsageError(f"name the cluster: {flag} NAME")
+    for name in names:
+        objection = validate_cluster_name(name)
+        if objection:
+            raise click.BadParameter(objection, param_hint=flag)
+    return names
+
+
+def cluster_name(value: str) -> str:
+    """Return the one name given to `--cluster-name`; `click.UsageError` when it is none, several, or no name."""
+    names = cluster_names([value], "--cluster-name")
+    if len(names) > 1:
+        raise click.UsageError("--cluster-name is one name")
+    return names[0]
+
+
+def _clusters_option(what: str) -> Callable[[Any], Any]:
+    return many("--clusters", "--cluster", "-c", "clusters", shell_complete=complete_clusters, help=what)
+
+
+def clusters_option(what: str, *, required: bool = True) -> Callable[[F], F]:
+    """Add `--clusters`, also in the singular; the command gets `clusters`, which are valid names if required."""
+    return gathered(
+        "clusters", lambda clusters: cluster_names(clusters) if required else split(clusters), _clusters_option(what)
+    )
+
+
+def cluster_arguments(verb: str, *, required: bool = True) -> Callable[[F], F]:
+    """Let clusters be named as arguments, or by `--clusters`; the command gets `clusters`, which are valid names."""
+    return gathered(
+        "clusters",
+        lambda names, clusters: cluster_names((*names, *clusters)) if required or names or clusters else (),
+        argument("names", nargs=-1, metavar="[CLUSTER]...", shell_complete=complete_clusters),
+        _clusters_option(f"Names of the clusters to {verb}, separated by commas; the same as CLUSTER."),
+    )
+
+
+def _one_name(name: str, cluster_name: str) -> str:
+    if name and cluster_name and name != cluster_name:
+        raise click.UsageError(f"CLUSTER is {name}, and --cluster-name is {cluster_name}: give one of them")
+    return name or cluster_name
+
+
+own_cluster_name = gathered(
+    "cluster_name",
+    _one_name,
+    argument("name", metavar="[CLUSTER]", default=""),
+    named(
+        "--cluster-name",
+        "--cluster",
+        "cluster_name",
+        default="",
+        help="Name of this cluster on the hub; the same as CLUSTER.",
     ),
-    text("--context", shell_complete=complete_contexts, help="Context of the kubeconfig; by default the current one."),
 )
-"""Adds the options; the command gets one argument, `connection`."""
+"""Lets the one cluster be named as `--cluster-name` or as an argument; the command gets `cluster_name`."""
+
+
+def cluster_options(
+    *, dry_run: str | bool = False, asks: bool = False, wait: str = "", also: str = "", output: bool = False
+) -> Callable[[F], F]:
+    """Add what most commands share: `change_options`, `wait_options`, `output_option` and `connection_options`."""
+    described = DRY_RUN if dry_run is True else dry_run
+    return with_options(
+        *([change_options(described, asks=asks)] if described else []),
+        *([wait_options(wait, also=also)] if wait else []),
+        *([output_option()] if output else []),
+        connection_options,
+    )

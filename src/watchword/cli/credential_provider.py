@@ -5,14 +5,12 @@ import sys
 import click
 
 from watchword.api.limits import MAX_DOCUMENT_BYTES
-from watchword.cli.options import option
+from watchword.cli.options import many, option
 from watchword.cli.output import echo
 
 
 @click.group("credential-provider", invoke_without_command=True)
-@click.option(
-    "--image", "images", multiple=True, help="Give the token only to registries of these images, as in matchImages."
-)
+@many("--image", "images", help="Give the token only to registries of these images, as in matchImages.")
 @click.pass_context
 def command(context: click.Context, images: tuple[str, ...]) -> None:
     """Run as the kubelet's credential provider, with the pod's own token.
@@ -31,7 +29,7 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
 
 
 @command.command("config")
-@click.option("--image", "images", multiple=True, required=True, help="Images of the registry, as in matchImages.")
+@many("--image", "images", required=True, help="Images of the registry, as in matchImages.")
 @click.option("--audience", required=True, help="The audience that registry-auth expects.")
 @option(
     "--name",
@@ -41,6 +39,6 @@ def command(context: click.Context, images: tuple[str, ...]) -> None:
 def config(images: tuple[str, ...], audience: str, name: str) -> None:
     """Print the CredentialProviderConfig of the kubelet, for Kubernetes 1.34 and newer."""
     from watchword.api.yaml import dump
-    from watchword.pullsecrets.credential_provider import ProviderConfiguration, render_provider_configuration
+    from watchword.pullsecrets.credential_provider import render_provider_configuration
 
-    echo(dump(render_provider_configuration(ProviderConfiguration(images, audience, name))), nl=False)
+    echo(dump(render_provider_configuration(images, audience, name)), nl=False)

@@ -5,18 +5,17 @@ from typing import Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import flag
+from watchword.cli.options import flag, many
 from watchword.cli.output import echo_line
-from watchword.cli.process_options import run_process, serving_options
+from watchword.cli.process_options import read_tls, run_process, serving_options
 from watchword.dashboard.process import DashboardOptions, ServedDashboard, require_loopback, run_dashboard
-from watchword.pullsecrets.registry_auth.process import serving_tls
 from watchword.runtime.clock import SystemClock
 
 
 @click.command("dashboard")
 @serving_options("127.0.0.1:0")
 @flag("--login", help="Require a bearer token; each user sees what their token may read.")
-@click.option("--name", "names", multiple=True, help="Host name that browsers use, besides loopback; repeatable.")
+@many("--name", "names", help="Host name that browsers use, besides loopback; repeatable.")
 @flag("--https", "secure", help="Browsers connect through a proxy that serves TLS: mark cookies as Secure.")
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
@@ -38,9 +37,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> DashboardOptions:
-    tls = serving_tls(*flags["tls"]) if flags["tls"] else None
-    options = DashboardOptions(
-        flags["serve"] or ("127.0.0.1", 0), flags["login"], flags["names"], flags["secure"], tls, flags["listen"]
-    )
+    serve, tls = flags["serve"] or ("127.0.0.1", 0), read_tls(flags)
+    options = DashboardOptions(serve, flags["login"], flags["names"], flags["secure"], tls, flags["health"])
     require_loopback(options)
     return options

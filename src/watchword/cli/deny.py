@@ -9,49 +9,35 @@ from watchword.admin.accept import HUB_RUNNING_HINT, AdmissionResult, HubAdmin, 
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.cli import common_options
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import print_progress
-from watchword.kube.client import Client
+from watchword.cli.connection_options import ClusterConnection, cluster_arguments, cluster_options
+from watchword.cli.options import many, split
+from watchword.cli.output import print_progress, show_result
 from watchword.runtime.clock import SystemClock
 
 
 @click.command("deny")
-@common_options.cluster_arguments("deny")
-@click.option(
-    "--request", "requests", multiple=True, help="Names of certificate requests to deny, separated by commas."
-)
-@common_options.change_options()
-@common_options.wait_options("the rights are gone")
-@common_options.output_option()
-@connection_options
-def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
+@cluster_arguments("deny", required=False)
+@many("--request", "requests", help="Names of certificate requests to deny, separated by commas.")
+@cluster_options(dry_run=True, wait="the rights are gone", output=True)
+async def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Deny clusters: remove their rights and deny their pending requests.
 
     The ManagedCluster and its namespace stay, so that the cluster can be accepted again; delete the ManagedCluster
     to remove everything. With --request, only that certificate request is denied.
     """
-    requests = common_options.split(flags["requests"])
-    if bool(requests) == bool(flags["clusters"]):
+    names, requests = flags["clusters"], split(flags["requests"])
+    if bool(requests) == bool(names):
         raise click.UsageError("say what to deny: either clusters, by name, or --request NAME")
-    names = () if requests else common_options.cluster_names(flags["clusters"])
     dry_run = flags["dry_run"]
-
-    async def work(client: Client) -> list[AdmissionResult]:
+    async with connection.client() as client:
         hub_admin = HubAdmin(client, SystemClock(), dry_run)
         decisions = [await deny(hub_admin, name) for name in names]
         decisions += [await deny_request(hub_admin, name) for name in requests]
-        if wait is not None and not dry_run:
-            waiter = ObjectWaiter(client, wait, print_progress)
-            for name in names:
-                await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_denied, advice=HUB_RUNNING_HINT)
-        return decisions
-
-    decisions = connection.run(work)
+        waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
+        for name in names if wait is not None and not dry_run else ():
+            await waiter.until(MANAGED_CLUSTERS, ObjectKey.cluster(name), validate_denied, advice=HUB_RUNNING_HINT)
     documents = [_document(decision) for decision in decisions]
-    common_options.show_result(
-        documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions)
-    )
+    show_result(documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions))
 
 
 def _sentence(decision: AdmissionResult, *, dry_run: bool) -> str:

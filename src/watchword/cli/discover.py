@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from watchword.api.sensitive import Sensitive
-from watchword.cli.discovery_options import DiscoveryPlan, discovery_options, print_progress
+from watchword.cli.discovery_options import DiscoveryPlan, discovery_options
 from watchword.cli.options import NewFile, flag, option
-from watchword.cli.output import echo
+from watchword.cli.output import echo, print_progress
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
 from watchword.kube.files import write_private_file
 from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry

@@ -1,23 +1,25 @@
 """The discovery flags of `join` and `discover`, and the one method that they add up to."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Iterable
 from datetime import timedelta
-from functools import wraps
-from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
 
-from watchword.cli.options import F, flag, gathered, option, text, with_options
-from watchword.cli.output import echo_line
+from watchword.cli.options import argument, duration, flag, gathered, many, text
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
-
-if TYPE_CHECKING:
-    from watchword.discovery.cluster_info import ClusterInfo
-    from watchword.discovery.discover import BootstrapTokenDiscovery, Progress
-    from watchword.discovery.tokens import BootstrapToken
+from watchword.discovery.cluster_info import ClusterInfo
+from watchword.discovery.discover import (
+    BootstrapTokenDiscovery,
+    ClusterDiscovery,
+    HttpsClientFactory,
+    PollOptions,
+    Progress,
+)
+from watchword.discovery.discovery_document import parse_endpoint, read_document
+from watchword.discovery.tokens import BootstrapToken
+from watchword.pki.keys import Pin
 
 STANDARD_INPUT = "-"
 
@@ -44,20 +46,14 @@ class DiscoveryPlan(Struct, frozen=True):
 
     async def discover(self, progress: Progress) -> ClusterInfo:
         """Find the cluster; raises `DiscoveryError`."""
-        from watchword.discovery.discover import ClusterDiscovery, HttpsClientFactory, PollOptions
-        from watchword.discovery.discovery_document import DocumentReader
-
         discovery = ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress)
         if self.by_token is not None:
             return await discovery.by_token(self.by_token)
-        reader = DocumentReader(sys.stdin.buffer)
-        return await discovery.by_document(await reader.read(self.by_document))
+        return await discovery.by_document(await read_document(self.by_document, sys.stdin.buffer))
 
 
 def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timedelta) -> DiscoveryPlan:
     """Decide on exactly one way of discovery; raise `click.UsageError` when the flags name none or several."""
-    from watchword.discovery.tokens import BootstrapToken
-
     if flags.discovery_file == STANDARD_INPUT:
         secrets.take_standard_input()
     shared = secrets.read(flags.token) if flags.token else ""
@@ -84,14 +80,9 @@ def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timede
 
 
 def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
-    from watchword.discovery.discover import BootstrapTokenDiscovery
-    from watchword.discovery.discovery_document import parse_endpoint
-    from watchword.discovery.tokens import BootstrapToken
-    from watchword.pki.keys import Pin
-
     if not flags.endpoint:
         raise click.UsageError("discovery by token needs the address of the API server: give HOST:PORT")
-    pins = tuple(Pin.parse(part.strip()) for text in flags.pins for part in text.split(","))
+    pins = parse_pins(flags.pins)
     if not pins and not flags.unsafe_skip:
         raise click.UsageError(
             "give --discovery-token-ca-cert-hash, which `watchword token create --print-join-command` prints: without "
@@ -100,16 +91,19 @@ def _by_token(flags: DiscoveryFlags, token: str) -> BootstrapTokenDiscovery:
     return BootstrapTokenDiscovery(parse_endpoint(flags.endpoint), BootstrapToken.parse(token), pins, flags.unsafe_skip)
 
 
+def parse_pins(texts: Iterable[str]) -> tuple[Pin, ...]:
+    return tuple(Pin.parse(part.strip()) for text in texts for part in text.split(","))
+
+
 _OPTIONS = (
-    click.argument("endpoint", metavar="[HOST:PORT]", default=""),
+    argument("endpoint", metavar="[HOST:PORT]", default=""),
     text("--token", help=f"Bootstrap token for discovery and for the certificate request. {HELP}."),
     text("--discovery-token", help=f"Bootstrap token that verifies cluster-info; by default --token. {HELP}."),
     text("--tls-bootstrap-token", help=f"Bootstrap token that requests the certificate; by default --token. {HELP}."),
     text("--discovery-file", help="File or https URL of cluster-info; - reads standard input."),
-    click.option(
+    many(
         "--discovery-token-ca-cert-hash",
         "pins",
-        multiple=True,
         metavar="sha256:HEX",
         help="Hash of the public key of the hub's CA; repeatable, one must match.",
     ),
@@ -118,44 +112,17 @@ _OPTIONS = (
         "unsafe_skip",
         help="Skip the check of the CA's hash: any holder of the token can then impersonate the hub.",
     ),
-    option("--discovery-timeout", default="5m", help="Time limit of discovery."),
+    duration("--discovery-timeout", default="5m", help="Time limit of discovery."),
 )
 
 
-def discovery_options(command: F) -> F:
-    """Add the flags; the command gets one argument, `plan`, a `DiscoveryPlan`."""
-
-    def plan(given: DiscoveryFlags, discovery_timeout: timedelta) -> DiscoveryPlan:
-        return choose_plan(given, SecretReader(), timeout=discovery_timeout)
-
-    return gathered("plan", plan, discovery_flags)(command)
+discovery_flags = gathered("given", DiscoveryFlags, *_OPTIONS)
+"""Adds the discovery flags to a command: it gets `given`, a `DiscoveryFlags`, and `discovery_timeout`."""
 
 
-def discovery_flags(command: F) -> F:
-    """Add the discovery flags to a command: it receives `given`, a `DiscoveryFlags`, and `discovery_timeout`."""
-
-    @with_options(*_OPTIONS)
-    @wraps(command)
-    def with_flags(*args: Any, discovery_timeout: str, **kwargs: Any) -> Any:
-        given = DiscoveryFlags(**{name: kwargs.pop(name) for name in DiscoveryFlags.__struct_fields__})
-        timeout = parse_duration_flag(discovery_timeout, "--discovery-timeout")
-        return command(*args, given=given, discovery_timeout=timeout, **kwargs)
-
-    return with_flags  # type: ignore[return-value]  # a command stays a command
+def _plan(given: DiscoveryFlags, discovery_timeout: timedelta) -> DiscoveryPlan:
+    return choose_plan(given, SecretReader(), timeout=discovery_timeout)
 
 
-def parse_duration_flag(text: str, flag: str) -> timedelta:
-    """Read a duration given to a flag; raise `click.UsageError` when it is none."""
-    from watchword.api.validation import DurationError, parse_duration
-
-    try:
-        parsed = parse_duration(text)
-    except DurationError as cause:
-        raise click.BadParameter(str(cause), param_hint=flag) from cause
-    if parsed < timedelta(0):
-        raise click.BadParameter("a duration cannot be negative", param_hint=flag)
-    return parsed
-
-
-def print_progress(line: str) -> None:
-    echo_line(line, err=True)
+discovery_options = gathered("plan", _plan, discovery_flags)
+"""Adds the flags; the command gets one argument, `plan`, a `DiscoveryPlan`."""

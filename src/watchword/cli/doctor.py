@@ -7,44 +7,34 @@ import click
 from watchword.admin.init import SignerProbe
 from watchword.api.text import escape_text
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import format_document, output_option
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import flag, text
-from watchword.cli.output import echo
+from watchword.cli.connection_options import ClusterConnection, cluster_options
+from watchword.cli.options import flag, named
+from watchword.cli.output import show_result
 from watchword.health.examination import Examination
 from watchword.health.finding import CheckResult, Severity, finding_document, urgent
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 MARKS = {Severity.OK: "ok", Severity.NOTICE: "note", Severity.WARNING: "warn", Severity.FAILURE: "FAIL"}
 MAX_FINDINGS = 10  # findings of one check that a page holds
 
 
 @click.command("doctor")
-@text("--cluster", help="On a hub: diagnose only this cluster and what it needs of the hub.")
+@named("--cluster", default="", help="On a hub: diagnose only this cluster and what it needs of the hub.")
 @flag("--read-only", help="Do not create a test CertificateSigningRequest.")
-@output_option()
-@connection_options
-def command(connection: ClusterConnection, cluster: str, read_only: bool, output: str) -> int:  # noqa: FBT001 - a flag
+@cluster_options(output=True)
+async def command(connection: ClusterConnection, cluster: str, output: str, *, read_only: bool) -> int:
     """Diagnose a hub or a cluster, with the next command.
 
     Every finding names its reason and the next command. The exit code is 6 when something needs attention, as
     that of `status --check`, which prints the same findings alone.
     """
-    results = run(_examine(connection, cluster, may_write=not read_only))
-    if output != "table":
-        rows = [finding_document(result.check, finding) for result in results for finding in result.findings]
-        echo(format_document(rows, output), nl=False)
-    else:
-        echo(render_results(results), nl=False)
-    return ExitCode.ATTENTION if urgent(results) else ExitCode.DONE
-
-
-async def _examine(connection: ClusterConnection, cluster: str, *, may_write: bool) -> list[CheckResult]:
     async with connection.client() as client:
         clock = SystemClock()
-        probe = SignerProbe(client, clock).run if may_write and not cluster else None
-        return await Examination(client, clock, probe_signer=probe).run(cluster)
+        probe = None if read_only or cluster else SignerProbe(client, clock).run
+        results = await Examination(client, clock, probe_signer=probe).run(cluster)
+    rows = [finding_document(result.check, finding) for result in results for finding in result.findings]
+    show_result(rows, output, lambda: render_results(results))
+    return ExitCode.ATTENTION if urgent(results) else ExitCode.DONE
 
 
 def render_results(results: Sequence[CheckResult]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from watchword.cli.common_options import data_directory_option
+from watchword.cli.options import data_directory_option
 from watchword.cli.output import echo
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """The flags of drivers, made from what the catalog says can be configured."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import click
 
 from watchword.addons.catalog import ADDON_CATALOG
-from watchword.cli.common_options import split
-from watchword.cli.options import AliasedOption, F, with_options
+from watchword.cli.options import AliasedOption, F, split, with_options
 from watchword.credentials.driver import DriverOption, OptionType, Settings, Side
 from watchword.registration.catalog import CATALOG
 
@@ -21,20 +21,10 @@ def driver_choice_options(*, default: str = "") -> Callable[[F], F]:
     """Add the flags that choose the drivers of a cluster and its add-ons; without a default, none is named."""
     at_first = "" if default else f"; {CATALOG.default} on a new cluster"
     clusters, addons = (", ".join(known) for known in (CATALOG.by_name, ADDON_CATALOG.by_name))
+    choice = partial(click.option, default=default, show_default=bool(default))
     return with_options(
-        click.option(
-            "--registration-auth",
-            default=default,
-            show_default=bool(default),
-            help=f"Registration driver of the cluster: {clusters}{at_first}.",
-        ),
-        click.option(
-            "--addon-kubeclient-registration-auth",
-            "addon_auth",
-            default=default,
-            show_default=bool(default),
-            help=f"Registration driver of add-ons: {addons}.",
-        ),
+        choice("--registration-auth", help=f"Registration driver of the cluster: {clusters}{at_first}."),
+        choice("--addon-kubeclient-registration-auth", "addon_auth", help=f"Registration driver of add-ons: {addons}."),
     )
 
 

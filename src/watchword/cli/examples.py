@@ -12,9 +12,9 @@ CLUSTER_ARN = "--managed-cluster-arn arn:aws:eks:eu-west-1:444455556666:cluster/
 WIDTH = 78
 LONGEST_CLAUSE = 50
 
+# A command that is not here has one example: the command alone.
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "up": ("up", "up --clusters 5 --registration-auth grpc", "up --cluster-names paris,tokyo --exit"),
-    "down": ("down",),
     "reset": ("reset --yes",),
     "init": ("init --wait", "init --registration-auth csr,grpc --dry-run"),
     "join": (f"join {HUB} --cluster-name edge-1 --wait",),
@@ -37,7 +37,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "serviceaccount kubeconfig": ("serviceaccount kubeconfig robot --cluster edge-1 --file edge-1.kubeconfig",),
     "serviceaccount exec-credential": ("serviceaccount exec-credential robot --cluster edge-1",),
     "serviceaccount export": ("serviceaccount export argocd robot --to-namespace argocd",),
-    "dashboard": ("dashboard",),
     "logs": ("logs hub --tail 100", "logs agent -f"),
     "deny": ("deny edge-1", "deny --request csr-7xk2p"),
     "rejoin": (f"rejoin {HUB} --cluster-name edge-1", "rejoin --take-over --cluster-name edge-1"),
@@ -45,7 +44,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "token create": ("token create --print-join-command --for-cluster edge-1 --ttl 1h",),
     "token list": ("token list", "token list --sort-by ttl"),
     "token delete": ("token delete abcdef",),
-    "token generate": ("token generate",),
     "rotate": ("rotate cluster edge-1", "rotate --all", "rotate -l region=eu --kind addon"),
     "rotate cluster": ("rotate cluster edge-1 edge-2",),
     "rotate addon": ("rotate addon sample-addon --cluster edge-1",),
@@ -84,13 +82,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "undeploy": ("undeploy --klusterlet klusterlet --dry-run",),
     "manifests hub": ("manifests hub --hub-apiserver https://hub.example.com:6443 --ca-file ca.crt",),
     "manifests agent": ("manifests agent --cluster-name edge-1",),
-    "manifests operator": ("manifests operator",),
-    "manifests crds": ("manifests crds",),
-    "manifests dashboard": ("manifests dashboard",),
     "manifests managed-serviceaccount": ("manifests managed-serviceaccount --standalone",),
     "manifests pull-secrets": ("manifests pull-secrets --registry registry.example.com",),
     "manifests registry-auth": ("manifests registry-auth --service registry.example.com --audience registry",),
-    "manifests registry-auth-key": ("manifests registry-auth-key",),
     "aws identifier": ("aws identifier 111122223333 hub 444455556666 edge-1",),
     "aws revoke": ("aws revoke edge-1",),
     "aws get-token": ("aws get-token --region eu-west-1 --cluster-name hub",),
@@ -100,7 +94,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "help": ("help accept", "help processes"),
     "hub": ("hub --listen 127.0.0.1:8080",),
     "agent": ("agent --spoke-cluster-name edge-1 --bootstrap-kubeconfig bootstrap.kubeconfig",),
-    "operator": ("operator",),
     "grpc-server": ("grpc-server --tls-cert-file tls.crt --tls-key-file tls.key --client-ca-file ca.crt",),
     "registry-auth": (f"registry-auth --service registry.example.com --audience registry {SIGNING}",),
     "credential-provider": ("credential-provider",),
@@ -111,10 +104,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 }
 
 
+def examples_of(path: str) -> tuple[str, ...]:
+    return EXAMPLES.get(path, (path,))
+
+
 def add_examples(command: click.Command, path: str) -> None:
     """Set the examples of a command, and of the commands in it, as the end of their help."""
-    if path in EXAMPLES:
-        lines = [part for line in EXAMPLES[path] for part in _wrapped(f"  watchword {line}")]
+    if path in EXAMPLES or not isinstance(command, click.Group):
+        lines = [part for line in examples_of(path) for part in _wrapped(f"  watchword {line}")]
         command.epilog = "\n".join(["\b", "Examples:", *lines])
     if isinstance(command, click.Group):
         for name, child in command.commands.items():

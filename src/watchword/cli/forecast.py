@@ -19,7 +19,6 @@ from watchword.health.inventory import (
     credential_document,
     forecast_expiry,
     keep_clusters,
-    requires_action,
 )
 from watchword.health.row_findings import expiry_finding
 from watchword.kube.client import Client
@@ -29,7 +28,7 @@ COLUMNS = ("ENDS IN", "CREDENTIAL", "HOLDER", "TO BE RENEWED", "THEN")
 
 @click.command("forecast")
 @option("--days", type=click.IntRange(1, 36500), default=7, help="Number of days to look ahead.")
-@list_options(watch=False)
+@list_options(watched=False)
 @connection_options
 def command(connection: ClusterConnection, days: int, request: ListRequest) -> None:
     """List credentials that expire soon.
@@ -64,18 +63,18 @@ def command(connection: ClusterConnection, days: int, request: ListRequest) -> N
 
 
 def _cells(each: ExpiringCredential, now: datetime) -> Sequence[str]:
-    then = each.consequence
-    if requires_action(each):
+    then = each.row.consequence
+    if each.requires_action:
         then = f"{then}; next: {expiry_finding(each.row, each.ends).command}"
     left, renewal = format_time_left(each.ends, now), format_renewal(each.row, now)
     return (left, each.row.kind, each.row.holder, renewal, then, each.row.subject, format_timestamp(each.ends))
 
 
 def _document(each: ExpiringCredential, now: datetime) -> dict[str, object]:
-    finding = finding_document("forecast", expiry_finding(each.row, each.ends)) if requires_action(each) else None
+    finding = finding_document("forecast", expiry_finding(each.row, each.ends)) if each.requires_action else None
     return {
         **credential_document(each.row, now),
-        "consequence": each.consequence,
+        "consequence": each.row.consequence,
         "renewalAnnounced": each.renewed_before,
         "finding": finding,
     }

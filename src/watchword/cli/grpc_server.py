@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     required=True,
     help="CA bundle that verifies agents' certificates: that of the signer open-cluster-management.io/grpc.",
 )
-@text("--listen", type=HostPort(), help=LISTEN_HELP)
+@text("--listen", "health", type=HostPort(), help=LISTEN_HELP)
 @connection_options
 def command(connection: ClusterConnection, **flags: Any) -> None:
     """Serve agents that reach the hub over gRPC.
@@ -45,11 +45,10 @@ def options_of(flags: dict[str, Any]) -> GrpcServerOptions:
     from watchword.registration.grpc.server.process import GrpcServerOptions
 
     files = TlsFiles(flags["tls_cert_file"], flags["tls_key_file"], flags["client_ca_file"])
-    return GrpcServerOptions(serve=flags["serve"], tls=files, health=flags["listen"])
+    return GrpcServerOptions(serve=flags["serve"], tls=files, health=flags["health"])
 
 
 async def serve(client: Client, options: GrpcServerOptions, stop: asyncio.Event) -> None:
-    """Serve agents until asked to stop."""
     from watchword.registration.grpc.server.process import run_grpc_server
     from watchword.runtime.clock import SystemClock
 

@@ -12,9 +12,8 @@ from watchword.api.accounts import ACCOUNTS_GATE, ADDON_NAME
 from watchword.api.limits import LEFT_CLUSTER_RETENTION
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import parse_duration_flag
 from watchword.cli.driver_options import driver_options, driver_settings
-from watchword.cli.options import option, text
+from watchword.cli.options import duration, many, option, split, text
 from watchword.cli.process_options import FeatureGates, identity, process_options, run_process
 from watchword.credentials.driver import AUTO_APPROVAL, Side
 from watchword.processes.hub import HubOptions, run_hub
@@ -34,12 +33,10 @@ from watchword.runtime.clock import SystemClock
 )
 @text("--feature-gates", type=FeatureGates(), help=f"Feature gates, for example {AUTO_APPROVAL}=true.")
 @driver_options(Side.HUB)
-@click.option(
-    "--signing-namespaces",
-    multiple=True,
-    help="Further namespaces whose signing CAs add-on templates may name, separated by commas.",
+@many(
+    "--signing-namespaces", help="Further namespaces whose signing CAs add-on templates may name, separated by commas."
 )
-@option(
+@duration(
     "--left-cluster-retention",
     default=LEFT_CLUSTER_RETENTION,
     help="How long clusters that left by `unjoin` are kept; reported on the ManagedCluster.",
@@ -70,22 +67,19 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> HubOptions:
-    accounts = AccountsService(SystemRandom(), installs=flags["feature_gates"].get(ACCOUNTS_GATE, False))
+    gates = flags["feature_gates"]
+    accounts = AccountsService(SystemRandom(), installs=gates.get(ACCOUNTS_GATE, False))
     return HubOptions(
         identity=identity(),
-        drivers=tuple(_split([flags["drivers"]])),
+        drivers=split([flags["drivers"]]),
         settings=driver_settings(flags, Side.HUB),
-        auto_approval=flags["feature_gates"].get(AUTO_APPROVAL, False),
-        demands_executor=flags["feature_gates"].get(EXECUTOR_GATE, False),
-        signing_namespaces=frozenset(_split(flags["signing_namespaces"])),
-        left_cluster_retention=parse_duration_flag(flags["left_cluster_retention"], "--left-cluster-retention"),
+        auto_approval=gates.get(AUTO_APPROVAL, False),
+        demands_executor=gates.get(EXECUTOR_GATE, False),
+        signing_namespaces=frozenset(split(flags["signing_namespaces"])),
+        left_cluster_retention=flags["left_cluster_retention"],
         install=flags["install"],
         elect=not flags["disable_leader_election"],
-        health=flags["listen"],
+        health=flags["health"],
         addons=(accounts_addon(image=flags["agent_image"]),),
         services={ADDON_NAME: accounts.run},
     )
-
-
-def _split(values: list[str] | tuple[str, ...]) -> list[str]:
-    return [part for value in values for part in value.split(",") if part]

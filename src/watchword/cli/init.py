@@ -13,12 +13,19 @@ from watchword.admin.init import HubInitializer, InitOptions, InitResult, TokenS
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL, LEFT_CLUSTER_RETENTION
 from watchword.api.names import IMAGE_VARIABLE
-from watchword.cli import common_options
-from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
-from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.connection_options import ClusterConnection, cluster_name_of, cluster_options
 from watchword.cli.driver_options import driver_options, driver_settings, with_kubeconfig_settings
-from watchword.cli.options import flag, option, text, with_options
-from watchword.cli.output import echo
+from watchword.cli.options import (
+    JOIN_COMMAND_OPTIONS,
+    duration,
+    flag,
+    many,
+    parse_duration_flag,
+    split,
+    text,
+    with_options,
+)
+from watchword.cli.output import echo, format_document, join_command_file, print_progress
 from watchword.cli.process_options import FeatureGates
 from watchword.cli.secret_input import HELP, SecretReader
 from watchword.cli.token import describe_power
@@ -31,19 +38,16 @@ from watchword.runtime.clock import SystemClock
 
 OPTIONS = (
     click.option("--token", default=None, help=f'Bootstrap token to create; random by default, "" for none. {HELP}.'),
-    option("--token-ttl", default=BOOTSTRAP_TOKEN_TTL, help="Lifetime of the token; 0 for no expiry."),
+    duration("--token-ttl", default=BOOTSTRAP_TOKEN_TTL, help="Lifetime of the token; 0 for no expiry."),
     flag("--force-weak-token", help="Accept a token that can be guessed easily."),
-    click.option(
+    many(
         "--registration-auth",
         "--registration-drivers",
         "drivers",
-        multiple=True,
         help=f"Registration drivers to enable, separated by commas; {CATALOG.default} on a new hub.",
     ),
     text("--feature-gates", type=FeatureGates(), help="Feature gates, for example ManagedClusterAutoApproval=true."),
-    click.option(
-        "--hub-apiserver", "endpoints", multiple=True, help="URL of this hub's API server for clusters; repeatable."
-    ),
+    many("--hub-apiserver", "endpoints", help="URL of this hub's API server for clusters; repeatable."),
     click.option(
         "--approve-nodes/--no-approve-nodes",
         default=None,
@@ -69,8 +73,7 @@ OPTIONS = (
         default=True,
         help="Check with a test CertificateSigningRequest that this hub issues client certificates.",
     ),
-    *common_options.JOIN_COMMAND_OPTIONS,
-    common_options.change_options(),
+    *JOIN_COMMAND_OPTIONS,
     flag("--use-bootstrap-token", hidden=True, help="Ignored; accepted for compatibility."),
 )
 
@@ -78,10 +81,8 @@ OPTIONS = (
 @click.command("init")
 @with_options(*OPTIONS)
 @driver_options(Side.HUB, stored=True)
-@common_options.wait_options("the controllers run and the token can be used")
-@common_options.output_option()
-@connection_options
-def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
+@cluster_options(dry_run=True, wait="the controllers run and the token can be used", output=True)
+async def command(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Set up this cluster as a hub.
 
     Run it again to change settings: what the command line does not name stays as it is, and a token of an earlier run
@@ -97,21 +98,16 @@ def command(connection: ClusterConnection, output: str, wait: timedelta | None, 
         dry_run=flags["dry_run"],
         wait=wait,
     )
-    hub = connection.run(lambda client: HubInitializer(client, SystemClock(), print_progress).run(options))
+    async with connection.client() as client:
+        hub = await HubInitializer(client, SystemClock(), print_progress).run(options)
     for warning in hub.warnings:
         print_progress(f"warning: {warning}")
     if hub.record is not None:
         print_progress(describe_power(hub.record))
     kept = bool(flags["command_file"]) and hub.record is not None and not options.dry_run
     if kept:
-        common_options.join_command_file(flags["command_file"], _join_command(hub, secret=True))
+        join_command_file(flags["command_file"], _join_command(hub, secret=True))
     _show(hub, options, output, show_token=flags["show_token"], kept=kept)
-
-
-def _retention(text: str) -> str:
-    if text:
-        parse_duration_flag(text, "--left-cluster-retention")
-    return text
 
 
 def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
@@ -122,18 +118,20 @@ def _token_spec(flags: dict[str, Any]) -> TokenSpec | None:
         return None
     groups = (MANAGED_CLUSTER_GROUP, NODE_GROUP) if flags["approve_nodes"] else (MANAGED_CLUSTER_GROUP,)
     token = choose_token(text, force=flags["force_weak_token"]) if text else None
-    return TokenSpec(parse_duration_flag(flags["token_ttl"], "--token-ttl"), token, groups)
+    return TokenSpec(flags["token_ttl"], token, groups)
 
 
 def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
-    drivers = tuple(dict.fromkeys(CATALOG.find(name).name for name in common_options.split(flags["drivers"])))
+    drivers = tuple(dict.fromkeys(CATALOG.find(name).name for name in split(flags["drivers"])))
     settings = driver_settings(flags, Side.HUB)
     for name in drivers:
         settings = with_kubeconfig_settings(settings, Side.HUB, name, cluster_name_of(connection))
     objections = CATALOG.validate(Side.HUB, settings)
     if objections:
         raise click.UsageError("; ".join(objections))
-    endpoints = tuple(parse_endpoint(text) for text in common_options.split(flags["endpoints"]))
+    if flags["retention"]:
+        parse_duration_flag(flags["retention"], "--left-cluster-retention")
+    endpoints = tuple(parse_endpoint(text) for text in split(flags["endpoints"]))
     info = cluster_info_from_kubeconfig(connection.choice())
     return HubSetup(
         info=replace(info, endpoints=endpoints or info.endpoints),
@@ -141,7 +139,7 @@ def _setup(connection: ClusterConnection, flags: dict[str, Any]) -> HubSetup:
         settings=settings,
         gates=flags["feature_gates"],
         image=flags["image"],
-        retention=_retention(flags["retention"]),
+        retention=flags["retention"],
         deploy=flags["deploy"],
         approve_nodes=flags["approve_nodes"],
     )
@@ -159,7 +157,7 @@ def _show(hub: InitResult, options: InitOptions, output: str, *, show_token: boo
     secret = hub.record is not None and shown and not options.dry_run  # a token that was not made opens nothing
     line = _join_command(hub, secret=secret)
     if output != "table":
-        echo(common_options.format_document(_document(hub, line, secret=secret), output), nl=False)
+        echo(format_document(_document(hub, line, secret=secret), output), nl=False)
         return
     state = "would be" if options.dry_run else "is"
     ways = ", ".join(hub.join_flags)

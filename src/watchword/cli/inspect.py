@@ -8,8 +8,9 @@ import click
 
 from watchword.admin.inspect import CredentialInspector
 from watchword.api.meta import Object
-from watchword.cli.common_options import output_option, show_result
-from watchword.cli.connection_options import ClusterConnection, complete_clusters, connection_options
+from watchword.cli.connection_options import ClusterConnection, cluster_options, complete_clusters
+from watchword.cli.options import argument
+from watchword.cli.output import show_result
 from watchword.runtime.clock import SystemClock
 
 
@@ -26,11 +27,11 @@ Inspect: TypeAlias = Callable[[CredentialInspector, str], Coroutine[Any, Any, Ob
 
 def _add(name: str, inspect: Inspect, metavar: str, summary: str) -> None:
     @command.command(name, help=summary)
-    @click.argument("what", metavar=metavar, shell_complete=complete_clusters if name == "cluster" else None)
-    @output_option()
-    @connection_options
-    def verb(connection: ClusterConnection, what: str, output: str) -> None:
-        facts = connection.run(lambda client: inspect(CredentialInspector(client, SystemClock()), what))
+    @argument("what", metavar=metavar, shell_complete=complete_clusters if name == "cluster" else None)
+    @cluster_options(output=True)
+    async def verb(connection: ClusterConnection, what: str, output: str) -> None:
+        async with connection.client() as client:
+            facts = await inspect(CredentialInspector(client, SystemClock()), what)
         show_result(facts, output, lambda: describe(facts))
 
 

@@ -1,20 +1,17 @@
 """`watchword join`: brings the cluster of a kubeconfig, or just this machine, to a hub."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.addons.catalog import ADDON_CATALOG
-from watchword.admin.bootstrap_access import require_joinable
+from watchword.admin.bootstrap_access import BootstrapAccess, HubAddress, find_hub, require_joinable
 from watchword.admin.errors import NotReady
 from watchword.admin.join import (
     KLUSTERLET,
@@ -28,45 +25,31 @@ from watchword.admin.join import (
 from watchword.admin.node_join import NodeJoin
 from watchword.api.conditions import is_true
 from watchword.api.limits import MAX_DOCUMENT_BYTES
-from watchword.api.meta import Object
-from watchword.api.names import AGENT_NAMESPACE, IMAGE_VARIABLE, ConditionType
+from watchword.api.meta import Object, annotations_of
+from watchword.api.names import AGENT_NAMESPACE, IMAGE_VARIABLE, Annotation, ConditionType
+from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
 from watchword.api.validation import format_duration, validate_dns_label, validate_dns_subdomain
-from watchword.cli import common_options
-from watchword.cli.connection_options import ClusterConnection, cluster_name_of, connection_options
-from watchword.cli.discovery_options import (
-    DiscoveryFlags,
-    DiscoveryPlan,
-    choose_plan,
-    discovery_flags,
-    print_progress,
-)
+from watchword.cli.connection_options import ClusterConnection, cluster_name, cluster_name_of, cluster_options
+from watchword.cli.discovery_options import DiscoveryFlags, DiscoveryPlan, choose_plan, discovery_flags, parse_pins
 from watchword.cli.driver_options import (
     driver_choice_options,
     driver_options,
     driver_settings,
     with_kubeconfig_settings,
 )
-from watchword.cli.options import F, NewFile, file_option, flag, option, text, with_options
-from watchword.cli.output import echo
+from watchword.cli.options import NewFile, file_option, flag, gathered, named, option, text, with_options
+from watchword.cli.output import echo, format_document, print_progress, show_result
 from watchword.cli.process_options import FeatureGates, KeyValuePairs
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
 from watchword.credentials.driver import Settings, Side, validate_options
+from watchword.discovery.discover import ClusterDiscovery, HttpsClientFactory, PollOptions, Progress
+from watchword.discovery.discovery_document import parse_endpoint
+from watchword.kube.files import read_small_file
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
-
-if TYPE_CHECKING:
-    from watchword.admin.bootstrap_access import BootstrapAccess, HubAddress
-    from watchword.discovery.discover import Progress
 
 T = TypeVar("T")
-
-HUB_ACCESS_OPTIONS = (
-    text("--hub-token", help=f"Any bearer token of the hub. {HELP}."),
-    text("--hub-apiserver", help="https URL of the hub's API server; requires --hub-token."),
-    file_option("--ca-file", help="CA bundle (PEM) for --hub-apiserver; not needed with a bootstrap token."),
-)
 
 
 class HubPlan(Struct, frozen=True):
@@ -78,20 +61,14 @@ class HubPlan(Struct, frozen=True):
 
     async def find(self, progress: Progress) -> BootstrapAccess:
         """Find the hub and make sure that it is the one; raises `DiscoveryError` or `AdminError`."""
-        from watchword.admin.bootstrap_access import BootstrapAccess, find_hub
-        from watchword.api.sensitive import Sensitive
-        from watchword.discovery.discover import ClusterDiscovery, HttpsClientFactory, PollOptions
-
         if self.by_address is not None:
-            return await find_hub(
-                ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress), self.by_address
-            )
+            discovery = ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress)
+            return await find_hub(discovery, self.by_address)
         assert self.by_discovery is not None  # one of the two
         if self.by_discovery.tls_token is None:
             raise click.UsageError("--discovery-file requires --tls-bootstrap-token")
-        return BootstrapAccess(
-            await self.by_discovery.discover(progress), Sensitive(self.by_discovery.tls_token.reveal())
-        )
+        token = Sensitive(self.by_discovery.tls_token.reveal())
+        return BootstrapAccess(await self.by_discovery.discover(progress), token)
 
 
 HubChoice: TypeAlias = Callable[[timedelta | None], HubPlan]
@@ -118,46 +95,32 @@ def choose_hub_plan(
 
 
 def _address(token: str, server: str, ca_file: Path | None, pins: tuple[str, ...]) -> HubAddress:
-    from watchword.admin.bootstrap_access import HubAddress
-    from watchword.api.sensitive import Sensitive
-    from watchword.discovery.discovery_document import parse_endpoint
-    from watchword.kube.files import read_small_file
-    from watchword.pki.keys import Pin
-
-    return HubAddress(
-        parse_endpoint(server),
-        Sensitive(token),
-        b"" if ca_file is None else read_small_file(ca_file, "CA file", limit=MAX_DOCUMENT_BYTES),
-        tuple(Pin.parse(part.strip()) for text in pins for part in text.split(",")),
-    )
+    bundle = b"" if ca_file is None else read_small_file(ca_file, "CA file", limit=MAX_DOCUMENT_BYTES)
+    return HubAddress(parse_endpoint(server), Sensitive(token), bundle, parse_pins(pins))
 
 
-def hub_access_options(command: F) -> F:
-    """Add the flags of both ways; the command gets `hub`, which makes the `HubPlan` within a time limit."""
+def _hub_choice(
+    given: DiscoveryFlags, discovery_timeout: timedelta, hub_token: str, hub_apiserver: str, ca_file: Path | None
+) -> HubChoice:
+    def choose(limit: timedelta | None) -> HubPlan:
+        timeout = discovery_timeout if limit is None else min(limit, discovery_timeout)
+        return choose_hub_plan(given, hub_token, hub_apiserver, ca_file, timeout)
 
-    @with_options(*HUB_ACCESS_OPTIONS)
-    @discovery_flags
-    @wraps(command)
-    def with_hub(
-        *args: Any,
-        given: DiscoveryFlags,
-        discovery_timeout: timedelta,
-        hub_token: str,
-        hub_apiserver: str,
-        ca_file: Path | None,
-        **kwargs: Any,
-    ) -> Any:
-        def hub(limit: timedelta | None) -> HubPlan:
-            timeout = discovery_timeout if limit is None else min(limit, discovery_timeout)
-            return choose_hub_plan(given, hub_token, hub_apiserver, ca_file, timeout)
+    return choose
 
-        return command(*args, hub=hub, **kwargs)
 
-    return with_hub  # type: ignore[return-value]  # a command stays a command
-
+hub_access_options = gathered(
+    "hub",
+    _hub_choice,
+    text("--hub-token", help=f"Any bearer token of the hub. {HELP}."),
+    text("--hub-apiserver", help="https URL of the hub's API server; requires --hub-token."),
+    file_option("--ca-file", help="CA bundle (PEM) for --hub-apiserver; not needed with a bootstrap token."),
+    discovery_flags,
+)
+"""Adds the flags of both ways; the command gets `hub`, which makes the `HubPlan` within a time limit."""
 
 OPTIONS = (
-    text("--cluster-name", "--cluster", "cluster_name", help="Name of this cluster on the hub; required."),
+    named("--cluster-name", "--cluster", "cluster_name", default="", help="Name of this cluster on the hub; required."),
     text("--cluster-labels", "labels", type=KeyValuePairs(), help="Labels of the ManagedCluster."),
     text(
         "--cluster-annotations",
@@ -170,7 +133,7 @@ OPTIONS = (
     option(
         "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
     ),
-    text("--namespace", help=f"Namespace of the agent; {AGENT_NAMESPACE} on a new cluster."),
+    named("--namespace", default="", help=f"Namespace of the agent; {AGENT_NAMESPACE} on a new cluster."),
     text(
         "--image",
         envvar=IMAGE_VARIABLE,
@@ -183,11 +146,8 @@ OPTIONS = (
     ),
     text("--node-name", help="Request a kubelet certificate for this machine instead of joining a cluster."),
     click.option(
-        "--credential-file",
-        type=NewFile(),
-        help="With --node-name: file for the machine's kubeconfig (0600).",
+        "--credential-file", type=NewFile(), help="With --node-name: file for the machine's kubeconfig (0600)."
     ),
-    common_options.change_options("Find and query the hub without changing anything."),
     flag("--singleton", hidden=True, help="Ignored; the agent is always one process."),
 )
 
@@ -199,10 +159,13 @@ OPTIONS = (
 @driver_options(Side.CLUSTER, stored=True)
 @driver_options(Side.JOIN)
 @with_options(*OPTIONS[1:])
-@common_options.wait_options("the cluster has joined", also="limit")
-@common_options.output_option()
-@connection_options
-def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: timedelta | None, **flags: Any) -> None:
+@cluster_options(
+    dry_run="Find and query the hub without changing anything.",
+    wait="the cluster has joined",
+    also="limit",
+    output=True,
+)
+async def command(connection: ClusterConnection, hub: HubChoice, output: str, **flags: Any) -> None:
     """Join this cluster to a hub.
 
     The hub is named by HOST:PORT with a token and the pin of its CA, as `watchword init` prints them, by
@@ -211,20 +174,20 @@ def command(connection: ClusterConnection, hub: HubChoice, output: str, wait: ti
     stays as it is.
     """
     if flags["node_name"]:
-        _join_machine(hub, flags, output)
+        await _join_machine(hub, flags, output)
         return
     membership = _membership(flags, connection)
     limit = flags["limit"]
-    document = run(within(limit, _join(connection, hub(limit), membership, wait, flags)))
+    document = await within(limit, _join(connection, hub(limit), membership, flags))
     lines = [f"would apply {name}" for name in document["applied"]] if flags["dry_run"] else []
     lines += [f"{document['cluster']}: {document['state']}", document["next"]]
-    common_options.show_result(document, output, lambda: "\n".join(lines))
+    show_result(document, output, lambda: "\n".join(lines))
 
 
 def _membership(flags: dict[str, Any], connection: ClusterConnection) -> ClusterMembership:
     if flags["credential_file"]:
         raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
-    name = common_options.cluster_name(flags["cluster_name"])
+    name = cluster_name(flags["cluster_name"])
     objection = validate_dns_label(flags["namespace"]) if flags["namespace"] else None
     if objection:
         raise click.BadParameter(f"{flags['namespace']!r} {objection}", param_hint="--namespace")
@@ -251,13 +214,9 @@ def _membership(flags: dict[str, Any], connection: ClusterConnection) -> Cluster
 
 
 async def _join(
-    connection: ClusterConnection,
-    hub: HubPlan,
-    membership: ClusterMembership,
-    wait: timedelta | None,
-    flags: dict[str, Any],
+    connection: ClusterConnection, hub: HubPlan, membership: ClusterMembership, flags: dict[str, Any]
 ) -> dict[str, Any]:
-    dry_run, loop = flags["dry_run"], asyncio.get_running_loop()
+    wait, dry_run, loop = flags["wait"], flags["dry_run"], asyncio.get_running_loop()
     started = loop.time()
     async with connection.client() as client:
         uid = await cluster_uid(client)
@@ -274,7 +233,15 @@ async def _join(
             if wait is not None and not dry_run:
                 left = wait - timedelta(seconds=loop.time() - started) if flags["limit"] else wait
                 await JoinWait(client, joining, left, print_progress).run(membership)
-    return _document(membership, access.info.server, applied, _state(known, dry_run=dry_run, joined=wait is not None))
+    state = _state(known, dry_run=dry_run, joined=wait is not None)
+    return {
+        "cluster": membership.cluster,
+        "state": state,
+        "hub-apiserver": access.info.server,
+        "registration-auth": membership.registration_driver,
+        "applied": applied,
+        "next": choose_next(membership.cluster, known) if state == ASKS else "",
+    }
 
 
 async def within(limit: timedelta | None, work: Coroutine[Any, Any, T]) -> T:
@@ -291,25 +258,23 @@ async def within(limit: timedelta | None, work: Coroutine[Any, Any, T]) -> T:
         raise NotReady(f"not done within {format_duration(limit)}: give a longer --timeout") from cause
 
 
+ASKS = "asks to join"
+
+
 def _state(known: Object | None, *, dry_run: bool, joined: bool) -> str:
     if known is not None and is_true(known, ConditionType.JOINED) and is_true(known, ConditionType.HUB_ACCEPTED):
         return "would stay joined, with these settings" if dry_run else "has joined before; its settings are applied"
-    return "would ask to join" if dry_run else "joined" if joined else "asks to join"
+    return "would ask to join" if dry_run else "joined" if joined else ASKS
 
 
-def _document(membership: ClusterMembership, server: str, applied: list[str], state: str) -> dict[str, Any]:
-    accept = f"accept it on the hub with: watchword accept {membership.cluster}"
-    return {
-        "cluster": membership.cluster,
-        "state": state,
-        "hub-apiserver": server,
-        "registration-auth": membership.registration_driver,
-        "applied": applied,
-        "next": accept if state == "asks to join" else "",
-    }
+def choose_next(cluster: str, known: Object | None) -> str:
+    """Return what to do on the hub: of a cluster that left, its ManagedCluster still belongs to the earlier key."""
+    if Annotation.LEFT_ON in annotations_of(known or {}):
+        return f"give its new key the name on the hub with: watchword rejoin --take-over --cluster-name {cluster}"
+    return f"accept it on the hub with: watchword accept {cluster}"
 
 
-def _join_machine(hub: HubChoice, flags: dict[str, Any], output: str) -> None:
+async def _join_machine(hub: HubChoice, flags: dict[str, Any], output: str) -> None:
     name, path = flags["node_name"], flags["credential_file"]
     objection = validate_dns_subdomain(name)
     if objection:
@@ -324,16 +289,13 @@ def _join_machine(hub: HubChoice, flags: dict[str, Any], output: str) -> None:
     existing_certificate = machine.existing_certificate()
     if existing_certificate is None:
         work = _rehearse(plan) if flags["dry_run"] else _run_machine(machine, plan)
-        existing_certificate = run(within(limit, work))
-    document = {
-        "node": name,
-        "credential-file": str(path),
-        "expires": "" if existing_certificate is None else rfc3339(existing_certificate.not_after),
-    }
+        existing_certificate = await within(limit, work)
+    expires = "" if existing_certificate is None else rfc3339(existing_certificate.not_after)
+    document = {"node": name, "credential-file": str(path), "expires": expires}
     if output != "table":
-        echo(common_options.format_document(document, output), nl=False)
+        echo(format_document(document, output), nl=False)
     elif existing_certificate is not None:
-        echo(f"{path} is the credential of {name} until {document['expires']}")
+        echo(f"{path} is the credential of {name} until {expires}")
 
 
 async def _run_machine(machine: NodeJoin, plan: HubPlan) -> Any:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
@@ -14,10 +13,9 @@ import orjson
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
-from watchword.cli.common_options import fill_template, format_document, output_option, without_managed_fields
 from watchword.cli.connection_options import ClusterConnection
-from watchword.cli.options import F, flag, text
-from watchword.cli.output import echo, echo_line, print_table
+from watchword.cli.options import F, flag, gathered, named, output_option, text
+from watchword.cli.output import echo, echo_line, fill_template, format_document, print_table, without_managed_fields
 
 if TYPE_CHECKING:
     from watchword.kube.client import Client
@@ -76,7 +74,6 @@ class Listing(Struct, Generic[T], frozen=True, kw_only=True):
             echo(format_document({**head, "items": documents}, form), nl=False)
 
     def _name(self, item: T) -> str:
-        """Return the name as kubectl prints it."""
         assert self.resource is not None
         kind, group, name = self.resource.kind.lower(), self.resource.group, self.document(item)["metadata"]["name"]
         return f"{kind}.{group}/{name}" if group else f"{kind}/{name}"
@@ -117,8 +114,6 @@ def sort_key(cell: str) -> tuple[Any, ...]:
 
 
 def of_objects(resource: Resource) -> Callable[[Client, ListRequest], Awaitable[list[Object]]]:
-    """Return what reads the objects of one kind on a hub."""
-
     async def read(client: Client, request: ListRequest) -> list[Object]:
         from watchword.health.hub_reader import require_hub
 
@@ -147,29 +142,29 @@ def select_names(clusters: Iterable[Object], selector: str) -> frozenset[str] | 
     return frozenset(chosen) if selector else None
 
 
-def list_options(where: str = "", *, cluster: bool = False, watch: bool = True) -> Callable[[F], F]:
+def list_options(where: str = "", *, cluster: bool = False, watched: bool = True) -> Callable[[F], F]:
     """Add the flags of a list; the command gets `request`. `where` says what `-n` means; without it, it is hidden."""
     names = ("--cluster", "--namespace", "-n", "namespace") if cluster else ("--namespace", "-n")
 
-    def decorate(command: F) -> F:
-        @text(*names, hidden=not where, help=where or "Ignored: these objects have no namespace.")
-        @flag("--all-namespaces", "-A", hidden=not where, help="List those of all namespaces, which is the default.")
-        @text("--selector", "-l", help="Label selector: list only what matches.")
-        @text("--sort-by", help="Column, or JSONPath like .metadata.name, by which the list is sorted.")
-        @flag("--watch", "-w", hidden=not watch, help="Print every change until interrupted.")
-        @output_option("wide", "name")
-        @wraps(command)
-        def with_request(*args: Any, all_namespaces: bool, namespace: str, **kwargs: Any) -> Any:
-            if all_namespaces and namespace:
-                raise click.UsageError(f"give {names[0]} or --all-namespaces, not both")
-            if kwargs["watch"] and not watch:
-                raise click.UsageError("this list cannot be watched: `watchword status --watch` shows every change")
-            given = {field: kwargs.pop(field) for field in ("output", "selector", "sort_by", "watch")}
-            return command(*args, request=ListRequest(namespace=namespace, **given), **kwargs)
+    def request(
+        *, all_namespaces: bool, namespace: str, watch: bool, output: str, selector: str, sort_by: str
+    ) -> ListRequest:
+        if all_namespaces and namespace:
+            raise click.UsageError(f"give {names[0]} or --all-namespaces, not both")
+        if watch and not watched:
+            raise click.UsageError("this list cannot be watched: `watchword status --watch` shows every change")
+        return ListRequest(output, namespace, selector, sort_by, watch)
 
-        return with_request  # type: ignore[return-value]  # a command stays a command
-
-    return decorate
+    return gathered(
+        "request",
+        request,
+        named(*names, default="", hidden=not where, help=where or "Ignored: these objects have no namespace."),
+        flag("--all-namespaces", "-A", hidden=not where, help="List those of all namespaces, which is the default."),
+        text("--selector", "-l", help="Label selector: list only what matches."),
+        text("--sort-by", help="Column, or JSONPath like .metadata.name, by which the list is sorted."),
+        flag("--watch", "-w", hidden=not watched, help="Print every change until interrupted."),
+        output_option("wide", "name"),
+    )
 
 
 def print_list(connection: ClusterConnection, listing: Listing[T], request: ListRequest) -> None:

@@ -6,7 +6,7 @@ import resource
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any
 
 import click
 
@@ -110,6 +110,10 @@ OTHER_WORDS = {
 """Commands of other programs, and what they are called here."""
 
 
+class OutputClosed(Exception):
+    """The program that reads our output (`| head`) has ended."""
+
+
 class LazyGroup(click.Group):
     """Has its commands by name and one line of help; each is in a module that exports `command`."""
 
@@ -128,6 +132,13 @@ class LazyGroup(click.Group):
 
         add_examples(command, name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Tell a closed pipe apart: click itself would end the process with 1, without a word."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as cause:
+            raise OutputClosed from cause
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's shape
         """Write the list of commands from the catalog alone: help must not pay for imports."""
@@ -177,20 +188,7 @@ Everything is searched after a million more objects, so that cycles that a libra
 """
 
 
-class GlobalOptions(NamedTuple):
-    """The flags before the command; commands get it with `click.pass_obj`."""
-
-    verbosity: int = 0
-
-    @property
-    def log_level(self) -> str:
-        return "debug" if self.verbosity else "info"
-
-
-@click.group(
-    cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("-v", "--verbose", "verbosity", count=True, help="Log more; -vv logs everything and prints tracebacks.")
 @click.version_option(__version__, "--version", prog_name="watchword", message="%(prog)s %(version)s")
 @click.pass_context
@@ -200,7 +198,7 @@ def cli(ctx: click.Context, verbosity: int) -> None:
     Clusters and their add-ons get credentials that are discovered, issued, rotated and revoked without a
     human touching a key. To see it, run `watchword up`: nothing else is needed.
     """
-    ctx.obj = GlobalOptions(verbosity)
+    ctx.obj = verbosity
 
 
 def main() -> None:
@@ -227,20 +225,17 @@ def run(argv: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader (`| head`) has gone; a second failure while flushing at exit would print a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OutputClosed:
+        # A second failure while flushing at exit would print a traceback.
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return ExitCode.BROKEN_PIPE
     except Exception as error:
         if tracebacks:
             raise
-        return _report(error)
+        from watchword.cli.output import echo_line
+
+        failure = decide_failure(error)
+        echo_line(f"watchword: {failure.sentence}", err=True)
+        return failure.exit_code
     return result if isinstance(result, int) else 0
-
-
-def _report(error: Exception) -> int:
-    from watchword.cli.output import echo_line
-
-    failure = decide_failure(error)
-    echo_line(f"watchword: {failure.sentence}", err=True)
-    return failure.exit_code

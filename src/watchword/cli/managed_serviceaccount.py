@@ -17,7 +17,6 @@ from watchword.cli.connection_options import ClusterConnection, connection_optio
 from watchword.cli.options import flag, text
 from watchword.cli.process_options import identity, process_options, read_cluster_name, run_process, run_until_stopped
 from watchword.credentials.evidence import connect_with_token
-from watchword.kube.client import Client
 from watchword.kube.connect import connect, endpoint_of, incluster_endpoint, is_in_cluster
 from watchword.kube.endpoint import Endpoint
 from watchword.runtime.manager import ManagerOptions
@@ -42,7 +41,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     """
     if flags["manager"]:
         lease = None if flags["disable_leader_election"] else ObjectKey(HUB_NAMESPACE, f"{ADDON_NAME}-manager")
-        manager = ManagerOptions(f"watchword.dev/addon-{ADDON_NAME}", identity(), lease=lease, health=flags["listen"])
+        manager = ManagerOptions(f"watchword.dev/addon-{ADDON_NAME}", identity(), lease=lease, health=flags["health"])
         options = AccountsManagerOptions(manager, accounts_addon(image=flags["image"] or IMAGE))
         run_process(connection, lambda client, stop: run_accounts_manager(client, options, stop=stop))
         return
@@ -52,20 +51,16 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 async def _run_agent(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    hub: Client = connect(flags["hub_kubeconfig"])
-    try:
-        async with connection.client() as local:
-            options = AccountsAgentOptions(
-                flags["cluster_name"] or read_cluster_name(flags["hub_kubeconfig"]),
-                flags["namespace"],
-                find_endpoint(connection, flags["cluster_server"]),
-                identity=identity(),
-                health=flags["listen"],
-                connect=connect_with_token(find_endpoint(connection, "")),  # users may have another address
-            )
-            await run_accounts_agent(hub, local, options, stop=stop)
-    finally:
-        await hub.close()
+    async with connect(flags["hub_kubeconfig"]) as hub, connection.client() as local:
+        options = AccountsAgentOptions(
+            flags["cluster_name"] or read_cluster_name(flags["hub_kubeconfig"]),
+            flags["namespace"],
+            find_endpoint(connection, flags["cluster_server"]),
+            identity=identity(),
+            health=flags["health"],
+            connect=connect_with_token(find_endpoint(connection, "")),  # users may have another address
+        )
+        await run_accounts_agent(hub, local, options, stop=stop)
 
 
 def find_endpoint(connection: ClusterConnection, server: str) -> Endpoint:

@@ -14,20 +14,15 @@ from watchword.api.meta import Manifest
 from watchword.api.names import IMAGE, IMAGE_VARIABLE
 from watchword.api.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from watchword.api.yaml import YamlError, dump, load
-from watchword.cli.options import flag, option, text
+from watchword.cli.options import flag, many, named, option, text
 from watchword.cli.output import echo
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.discovery_document import parse_endpoint
 from watchword.discovery.setup import DiscoverySetup, discovery_manifests
-from watchword.operator.bundles import (
-    DEFINITIONS,
-    BundleOptions,
-    DashboardBundleOptions,
-    dashboard_bundle,
-    operator_bundle,
-)
-from watchword.operator.installation import Installation, ValuesError, override_installation, read_installation
+from watchword.operator.bundles import BundleOptions, DashboardBundleOptions, dashboard_bundle, operator_bundle
+from watchword.operator.installation import Installation, ValuesError, read_installation
 from watchword.operator.pull_secret_manifests import RegistryAuthBundleOptions, registry_auth_bundle, signing_secret
+from watchword.operator.rbac import DEFINITIONS
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import split_bundle
 from watchword.pullsecrets.settings import validate_configuration
@@ -81,9 +76,7 @@ def operator(image: str, agent_namespace: str, output: str) -> None:
 
 
 @command.command("hub")
-@click.option(
-    "--hub-apiserver", "endpoints", multiple=True, help="URL of this hub's API server for clusters; repeatable."
-)
+@many("--hub-apiserver", "endpoints", help="URL of this hub's API server for clusters; repeatable.")
 @click.option(
     "--ca-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -108,16 +101,14 @@ def hub(endpoints: tuple[str, ...], ca_file: Path | None, values: Path | None, i
     rows = _installation(values, {"image": image}).hub_rows()
     if ca_file is None:
         echo("note: no cluster can find the hub by a token without --hub-apiserver and --ca-file", err=True)
-    _print([*rows, *(_discovery(endpoints, ca_file) if ca_file is not None else ())], output)
-
-
-def _discovery(endpoints: tuple[str, ...], ca_file: Path) -> list[Manifest]:
-    info = ClusterInfo(tuple(parse_endpoint(text) for text in endpoints), split_bundle(ca_file.read_bytes()))
-    return list(discovery_manifests(DiscoverySetup(info)))
+    else:
+        info = ClusterInfo(tuple(parse_endpoint(text) for text in endpoints), split_bundle(ca_file.read_bytes()))
+        rows += discovery_manifests(DiscoverySetup(info))
+    _print(rows, output)
 
 
 @command.command("agent")
-@text("--cluster-name", help="Name of the cluster on the hub; required unless --values has it.")
+@named("--cluster-name", default="", help="Name of the cluster on the hub; required unless --values has it.")
 @text("--klusterlet-name", help="Name of the Klusterlet; klusterlet by default.")
 @text("--agent-namespace", "namespace", help="Namespace of the agent; open-cluster-management-agent by default.")
 @_values
@@ -143,7 +134,7 @@ def agent(values: Path | None, output: str, **flags: str) -> None:
 
 
 @command.command("pull-secrets")
-@click.option("--registry", "registries", multiple=True, help="Host of a further registry; repeatable.")
+@many("--registry", "registries", help="Host of a further registry; repeatable.")
 @text("--audience", help="Audience of the tokens; by default that of the API server.")
 @flag("--only-used", help="Manage only ServiceAccounts that a pod uses.")
 @_values
@@ -195,7 +186,7 @@ def registry_auth_key(output: str) -> None:
 
 
 @command.command("dashboard")
-@click.option("--name", "names", multiple=True, help="Host name that browsers use, besides loopback; repeatable.")
+@many("--name", "names", help="Host name that browsers use, besides loopback; repeatable.")
 @flag("--https", "secure", help="Browsers connect through an Ingress that serves TLS: mark cookies as Secure.")
 @flag("--join-tokens", help="Show join tokens; grants read access to all Secrets in kube-system.")
 @flag("--pull-secrets", help="Show pull secrets; grants read access to all Secrets.")
@@ -208,7 +199,7 @@ def dashboard(output: str, **flags: Any) -> None:
 
 def _installation(values: Path | None, flags: Mapping[str, Any]) -> Installation:
     try:
-        return override_installation(read_installation(load(values.read_bytes()) if values else {}), flags)
+        return read_installation(load(values.read_bytes()) if values else {}, flags)
     except (ValuesError, YamlError) as error:
         raise click.BadParameter(str(error), param_hint="--values") from error
 

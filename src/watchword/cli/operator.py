@@ -27,13 +27,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
     A Klusterlet becomes the agent of this cluster, a ClusterManager the controllers of a hub. Any number of
     replicas may run; one works at a time.
     """
-    options = OperatorOptions(
-        identity=identity(),
-        namespace=flags["namespace"],
-        image=flags["image"],
-        install=flags["install"],
-        elect=not flags["disable_leader_election"],
-        health=flags["listen"],
-    )
+    elect = not flags.pop("disable_leader_election")
+    options = OperatorOptions(identity=identity(), elect=elect, **flags)
     clock, random = SystemClock(), SystemRandom()
     run_process(connection, lambda client, stop: run_operator(client, options, clock=clock, random=random, stop=stop))

@@ -2,8 +2,13 @@
 
 import os
 import re
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,6 +24,10 @@ def echo(text: str | bytes, *, err: bool = False, nl: bool = True) -> None:
 
 def echo_line(text: str, *, err: bool = False) -> None:
     click.echo(escape_text(text), err=err)
+
+
+def print_progress(line: str) -> None:
+    echo_line(line, err=True)
 
 
 def echo_table(text: str) -> None:
@@ -139,3 +148,91 @@ def _wrapped(note: str, width: int | None) -> list[str]:
 
 def _cut(text: str, size: int) -> str:
     return text if len(text) <= size else text[: size - 1] + "…"
+
+
+PREFIX = "jsonpath="
+HINT = "write a path like {.items[*].metadata.name}"
+_PART = re.compile(r"\{([^{}]*)\}")
+
+
+def fill_template(document: Any, template: str) -> str:
+    """Return the template with every `{.path}` replaced by what it leads to; `click.BadParameter` for others."""
+    braced = template if "{" in template else f"{{{template}}}"
+    return _PART.sub(lambda part: _fill(document, part.group(1).strip()), braced)
+
+
+def _fill(document: Any, expression: str) -> str:
+    import orjson
+
+    from watchword.api.jsonpath import JsonPathError, find
+
+    if len(expression) > 1 and expression[0] == expression[-1] and expression[0] in "'\"":
+        return expression[1:-1].replace("\\n", "\n").replace("\\t", "\t")
+    if expression.split(" ", maxsplit=1)[0] in ("range", "end", "if"):
+        raise click.BadParameter(f"{{{expression}}} is not supported: {HINT}", param_hint="-o")
+    path = expression.removeprefix("$")
+    try:
+        found = find(document, path if path.startswith((".", "[")) else f".{path}")
+    except JsonPathError as cause:
+        raise click.BadParameter(f"{cause}: {HINT}", param_hint="-o") from cause
+    return " ".join(value if isinstance(value, str) else orjson.dumps(value).decode() for value in found)
+
+
+def format_document(document: Any, form: str) -> str:
+    if form.startswith(PREFIX):
+        return fill_template(document, form.removeprefix(PREFIX)) + "\n"
+    if form == "yaml":
+        from watchword.api import yaml
+
+        return yaml.dump(document)
+    import orjson
+
+    return escape_text(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode(), keep="\n") + "\n"
+
+
+def without_managed_fields(obj: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def show_result(document: Any, form: str, describe: Callable[[], str]) -> None:
+    """Print a result: as lines for people, or as a document."""
+    echo(f"{describe().rstrip()}\n" if form == "table" else format_document(document, form), nl=False)
+
+
+def join_command_file(path: Path, command: str) -> None:
+    """Write a join command, which holds a token, to a private file in a folder that exists."""
+    from watchword.kube.files import write_private_file
+
+    write_private_file(path, f"{command}\n".encode())
+    echo(f"wrote the join command to {path}", err=True)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a blocking read at once: the event loop would only cancel its task when the read has ended."""
+    if threading.current_thread() is not threading.main_thread():  # no other thread gets signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def confirm(question: str, warning: str, *, yes: bool, needs_terminal: bool = True) -> None:
+    """Ask on a terminal; elsewhere `--yes` is needed. `OperationRefused` when the answer is no.
+
+    Commands that scripts have always run without asking pass `needs_terminal=False`: they ask on a terminal only.
+    """
+    if yes or not (needs_terminal or sys.stdin.isatty()):
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{warning}: give --yes")
+    with interruptible():
+        is_confirmed = click.confirm(question, err=True)  # standard output belongs to the result
+    if not is_confirmed:
+        from watchword.admin.errors import OperationRefused
+
+        raise OperationRefused("not confirmed, and nothing was changed")

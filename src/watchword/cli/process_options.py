@@ -6,8 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Callable, Coroutine
-from functools import wraps
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ from watchword.cli.options import F, file_option, flag, option, text, with_optio
 from watchword.cli.output import echo_line
 
 if TYPE_CHECKING:
+    import ssl
+
     from watchword.kube.client import Client
 
 LISTEN_HELP = "Address that serves /healthz, /readyz and /metrics; none by default."
@@ -77,37 +78,36 @@ class FeatureGates(click.ParamType[dict[str, bool]]):
 
 
 def serving_options(default: str) -> Callable[[F], F]:
-    """Add where and how a server listens; the command gets `serve`, `tls` (certificate and key) and `listen`."""
-
-    def decorate(command: F) -> F:
-        @option(
+    """Add where and how a server listens; the command gets `serve`, `health` and what `read_tls` reads."""
+    return with_options(
+        option(
             "--serve",
             type=HostPort(),
             default=default,
             help="Address to serve on; port 0 selects a free one; hosts are separated by commas.",
-        )
-        @file_option("--tls-certificate", help="Serve TLS with this certificate (PEM).")
-        @file_option("--tls-key", help="The private key of --tls-certificate (PEM).")
-        @flag(
+        ),
+        file_option("--tls-certificate", help="Serve TLS with this certificate (PEM)."),
+        file_option("--tls-key", help="The private key of --tls-certificate (PEM)."),
+        flag(
             "--insecure-http",
             help="Allow plain HTTP on an address that other machines reach, as behind a proxy that serves TLS.",
-        )
-        @text("--listen", type=HostPort(), help=LISTEN_HELP)
-        @wraps(command)
-        def with_server(
-            *args: Any, tls_certificate: Path | None, tls_key: Path | None, insecure_http: bool, **kwargs: Any
-        ) -> Any:
-            if bool(tls_certificate) != bool(tls_key):
-                raise click.UsageError("--tls-certificate and --tls-key must be given together")
-            tls = None if tls_certificate is None or tls_key is None else (tls_certificate, tls_key)
-            behind_proxy = insecure_http or bool(kwargs.get("secure"))
-            if tls is None and kwargs.get("login", True):  # without a login the dashboard requires loopback
-                _require_tls(kwargs["serve"], allowed=behind_proxy)
-            return command(*args, tls=tls, **kwargs)
+        ),
+        text("--listen", "health", type=HostPort(), help=LISTEN_HELP),
+    )
 
-        return with_server  # type: ignore[return-value]  # a command stays a command
 
-    return decorate
+def read_tls(flags: Mapping[str, Any]) -> ssl.SSLContext | None:
+    """Return the certificate with which to serve; `click.UsageError` when there is none and tokens could be read."""
+    from watchword.pullsecrets.registry_auth import serving_tls
+
+    certificate, key = flags["tls_certificate"], flags["tls_key"]
+    if bool(certificate) != bool(key):
+        raise click.UsageError("--tls-certificate and --tls-key must be given together")
+    if certificate:
+        return serving_tls(certificate, key)
+    if flags.get("login", True):  # without a login the dashboard requires loopback
+        _require_tls(flags["serve"], allowed=flags["insecure_http"] or bool(flags.get("secure")))
+    return None
 
 
 def _require_tls(serve: tuple[str, int] | None, *, allowed: bool) -> None:
@@ -125,7 +125,7 @@ def _require_tls(serve: tuple[str, int] | None, *, allowed: bool) -> None:
 
 
 process_options = with_options(
-    text("--listen", type=HostPort(), help=LISTEN_HELP),
+    text("--listen", "health", type=HostPort(), help=LISTEN_HELP),
     flag("--disable-leader-election", help="Start without a lease; only for a single replica."),
 )
 
@@ -135,8 +135,8 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
     from watchword.runtime.event_loop import run, stop_on_signals
     from watchword.runtime.logs import configure_logging
 
-    settings = click.get_current_context().find_root().obj  # of the flags before the verb
-    configure_logging(level=settings.log_level)
+    verbosity = click.get_current_context().find_root().obj  # of the flags before the verb
+    configure_logging(level="debug" if verbosity else "info")
 
     async def supervised() -> None:
         stop = asyncio.Event()

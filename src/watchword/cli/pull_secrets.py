@@ -14,7 +14,7 @@ from watchword.api.resources import SECRETS
 from watchword.api.time import rfc3339
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.lists import Listing, ListRequest, list_options, print_list
-from watchword.cli.options import flag, option
+from watchword.cli.options import flag, many, option
 from watchword.cli.process_options import identity, process_options, run_process
 from watchword.credentials.evidence import SignerTiming
 from watchword.health.formatting import format_time_left
@@ -45,11 +45,10 @@ class NamespacedName(click.ParamType["ObjectKey"]):
     default="watchword-pull-secrets/pull-secrets",
     help="ConfigMap with registries, audience and lifetime; changes take effect without a restart.",
 )
-@click.option(
+@many(
     "--registry-service",
-    "services",
+    "registry_services",
     type=NamespacedName(),
-    multiple=True,
     help="Service of a registry; by default OpenShift's integrated registry.",
 )
 @flag("--only-used", help="Manage only ServiceAccounts that a pod uses.")
@@ -82,15 +81,13 @@ def command(ctx: click.Context, /, connection: ClusterConnection, **flags: Any) 
 
 
 def options_of(flags: dict[str, Any]) -> PullSecretOptions:
+    own = {name: flags[name] for name in ("config_map", "only_used", "requests_per_second", "health")}
     return PullSecretOptions(
+        **own,
         identity=identity(),
-        config_map=flags["config_map"],
-        registry_services=flags["services"] or REGISTRY_SERVICES,
-        only_used=flags["only_used"],
-        requests_per_second=flags["requests_per_second"],
+        registry_services=flags["registry_services"] or REGISTRY_SERVICES,
         signer_timing=SignerTiming(spread=timedelta(seconds=flags["signer_spread"])),
         elect=not flags["disable_leader_election"],
-        health=flags["listen"],
     )
 
 

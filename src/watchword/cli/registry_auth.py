@@ -6,23 +6,21 @@ from typing import Any
 import click
 
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import file_option, flag, option
-from watchword.cli.process_options import run_process, serving_options
-from watchword.pullsecrets.registry_auth import process
-from watchword.pullsecrets.registry_auth.process import RegistryAuthOptions, run_registry_auth
-from watchword.pullsecrets.registry_auth.token_service import TokenServiceOptions
+from watchword.cli.options import file_option, flag, many, option
+from watchword.cli.process_options import read_tls, run_process, serving_options
+from watchword.pullsecrets.registry_auth import (
+    RegistryAuthOptions,
+    TokenServiceOptions,
+    load_signing_authority,
+    run_registry_auth,
+)
 from watchword.runtime.clock import SystemClock
 
 
 @click.command("registry-auth")
 @click.option("--service", required=True, help="Service name of the registry's token configuration.")
 @option("--issuer", default="watchword", help="Issuer of the registry's token configuration.")
-@click.option(
-    "--audience",
-    "audiences",
-    multiple=True,
-    help="Audience that tokens must have; repeatable; by default that of the API server.",
-)
+@many("--audience", "audiences", help="Audience that tokens must have; repeatable; by default that of the API server.")
 @file_option("--signing-key", required=True, help="Private key that signs registry tokens (PEM).")
 @file_option(
     "--signing-certificate", required=True, help="Certificate of --signing-key (PEM); the registry's rootcertbundle."
@@ -41,16 +39,7 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
 
 
 def options_of(flags: dict[str, Any]) -> RegistryAuthOptions:
-    tls = process.serving_tls(*flags["tls"]) if flags["tls"] else None
-    return process.RegistryAuthOptions(
-        TokenServiceOptions(flags["issuer"], flags["service"], flags["audiences"]),
-        flags["serve"],
-        process.load_signing_authority(
-            flags["signing_key"],
-            flags["signing_certificate"],
-            now=datetime.now(UTC),
-            create=flags["create_signing_key"],
-        ),
-        tls,
-        flags["listen"],
-    )
+    tls, service = read_tls(flags), TokenServiceOptions(flags["issuer"], flags["service"], flags["audiences"])
+    key, certificate = flags["signing_key"], flags["signing_certificate"]
+    authority = load_signing_authority(key, certificate, now=datetime.now(UTC), create=flags["create_signing_key"])
+    return RegistryAuthOptions(service, flags["serve"], authority, tls, flags["health"])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from watchword.cli.common_options import change_options, confirm, data_directory_option
-from watchword.cli.output import echo
+from watchword.cli.options import change_options, data_directory_option
+from watchword.cli.output import confirm, echo
 
 if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory

@@ -1,11 +1,8 @@
 """`watchword restore`: puts a control plane of this machine, or a hub, back as a backup has it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -14,15 +11,10 @@ from watchword.admin.backup_archive import Backup, BackupKey, read_backup
 from watchword.admin.hub_restore import HubRestorer
 from watchword.cli.administrator_events import HUB, administrator_events
 from watchword.cli.backup import backup_key_options
-from watchword.cli.common_options import change_options, confirm, fleet_directory_of
 from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.options import file_option, flag, folder_option
-from watchword.cli.output import echo
+from watchword.cli.options import change_options, file_option, flag, fleet_directory_of, folder_option
+from watchword.cli.output import confirm, echo, interruptible
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
-
-if TYPE_CHECKING:
-    from watchword.local.backup import Restore
 
 SHOWN = 20
 
@@ -37,19 +29,7 @@ SHOWN = 20
 @change_options("Print what would change without changing anything.", asks=True)
 @backup_key_options
 @connection_options
-def command(  # noqa: PLR0913 - one argument per flag
-    connection: ClusterConnection,
-    file: Path,
-    data_dir: Path | None,
-    encryption_key_file: Path | None,
-    key: BackupKey,
-    *,
-    hub: bool,
-    replace: bool,
-    undo_revocations: bool,
-    dry_run: bool,
-    yes: bool,
-) -> None:
+async def command(connection: ClusterConnection, file: Path, key: BackupKey, **flags: Any) -> None:
     """Restore a control plane of this machine, or a hub, from a backup.
 
     Clients that saw later revisions are told to list again, and no revision is used twice. Objects that were deleted
@@ -57,71 +37,57 @@ def command(  # noqa: PLR0913 - one argument per flag
     keep their credentials, because the keys are in the backup of a control plane; a hub on another cluster has other
     keys, and its clusters join again.
     """
-    if hub and data_dir is not None:
+    if flags["hub"] and flags["data_dir"] is not None:
         raise click.UsageError("give --hub or --data-dir, not both")
     backup = read_backup(file, key)
-    question = _Question(dry_run=dry_run, yes=yes)
-    if hub:
-        run(_restore_hub(connection, backup, question, replace=replace, undo_revocations=undo_revocations))
+    if flags["hub"]:
+        await _restore_hub(connection, backup, flags)
     else:
-        from watchword.apiserver.store.encryption import RowCipher, read_encryption_keys
-        from watchword.local.backup import prepare_restore
-
-        cipher = RowCipher(read_encryption_keys(encryption_key_file) if encryption_key_file is not None else None)
-        now, target = SystemClock().now(), fleet_directory_of(data_dir).path
-        options = {"replace": replace, "undo_revocations": undo_revocations}
-        with prepare_restore(target, backup, cipher=cipher, now=now, **options) as restore:
-            _restore_directory(restore, question, now)
+        with interruptible():
+            _restore_directory(backup, flags)
 
 
-class _Question:
-    """Shows what changes, and asks."""
-
-    def __init__(self, *, dry_run: bool, yes: bool) -> None:
-        self.dry_run = dry_run
-        self._yes = yes
-
-    def show(self, title: str, names: Sequence[str]) -> None:
-        if names:
-            more = f"\n  … and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-            echo(f"{title}:\n  " + "\n  ".join(names[:SHOWN]) + more)
-
-    def confirm(self, what: str) -> None:
-        confirm(f"{what}?", f"this would {what[0].lower()}{what[1:]}", yes=self._yes)
+def _show(title: str, names: Sequence[str]) -> None:
+    if names:
+        more = f"\n  … and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        echo(f"{title}:\n  " + "\n  ".join(names[:SHOWN]) + more)
 
 
-def _restore_directory(restore: Restore, question: _Question, now: datetime) -> None:
-    from watchword.local.backup import carry_out
+def _restore_directory(backup: Backup, flags: dict[str, Any]) -> None:
+    from watchword.apiserver.store.encryption import RowCipher, read_encryption_keys
+    from watchword.local.backup import carry_out, prepare_restore
 
-    question.show("denied or revoked since the backup, stay so", restore.differences.kept)
-    question.show("deleted since the backup, exist again", restore.differences.returning)
-    question.show("created since the backup, are gone", restore.differences.lost)
-    question.show("changed since the backup, are as before", restore.differences.undone)
-    if question.dry_run:
-        return
-    target = restore.target
-    if target.exists() and any(target.iterdir()):
-        question.confirm(f"Replace what is in {target}")
-    aside = carry_out(restore, now)
-    if aside is not None:
-        echo(f"moved the earlier data to {aside}")
-    echo(f"restored {target}; start it as before, and clients list everything again")
+    keys = flags["encryption_key_file"]
+    cipher = RowCipher(read_encryption_keys(keys) if keys is not None else None)
+    now, target = SystemClock().now(), fleet_directory_of(flags["data_dir"]).path
+    options = {"replace": flags["replace"], "undo_revocations": flags["undo_revocations"]}
+    with prepare_restore(target, backup, cipher=cipher, now=now, **options) as restore:
+        _show("denied or revoked since the backup, stay so", restore.differences.kept)
+        _show("deleted since the backup, exist again", restore.differences.returning)
+        _show("created since the backup, are gone", restore.differences.lost)
+        _show("changed since the backup, are as before", restore.differences.undone)
+        if flags["dry_run"]:
+            return
+        if target.exists() and any(target.iterdir()):
+            confirm(f"Replace what is in {target}?", f"this would replace what is in {target}", yes=flags["yes"])
+        aside = carry_out(restore, now)
+        if aside is not None:
+            echo(f"moved the earlier data to {aside}")
+        echo(f"restored {target}; start it as before, and clients list everything again")
 
 
-async def _restore_hub(
-    connection: ClusterConnection, backup: Backup, question: _Question, *, replace: bool, undo_revocations: bool
-) -> None:
+async def _restore_hub(connection: ClusterConnection, backup: Backup, flags: dict[str, Any]) -> None:
     async with connection.client() as client:
-        restorer = HubRestorer(client, undo_revocations=undo_revocations)
-        plan = await restorer.plan(backup, replace=replace, now=SystemClock().now())
-        question.show("deleted since the backup, exist again", plan.returning)
-        question.show("changed since the backup, are as before", names_of(plan.changed))
-        question.show("not restored", plan.skipped)
-        if question.dry_run:
+        restorer = HubRestorer(client, undo_revocations=flags["undo_revocations"])
+        plan = await restorer.plan(backup, replace=flags["replace"], now=SystemClock().now())
+        _show("deleted since the backup, exist again", plan.returning)
+        _show("changed since the backup, are as before", names_of(plan.changed))
+        _show("not restored", plan.skipped)
+        if flags["dry_run"]:
             echo(f"would create {len(plan.created)} objects and change {len(plan.changed)}")
             return
         if plan.on_existing_hub:
-            question.confirm("Change this hub")
+            confirm("Change this hub?", "this would change this hub", yes=flags["yes"])
         async with administrator_events(client, "restore") as (events, administrator):
             await restorer.carry_out(plan)
             said = f"created {len(plan.created)} objects and changed {len(plan.changed)}"

@@ -8,30 +8,21 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from watchword.addons.catalog import ADDON_CATALOG
+from watchword.admin.accept import HubAdmin
 from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.revoke.holders import HolderLookup, Holding, read_held_entries, with_held_tokens
-from watchword.admin.revoke.kinds import KINDS, RevocableKind, plan_revocation
-from watchword.admin.revoke.revocation import (
-    Refusal,
-    Revocation,
-    RevocationContext,
-    RevocationResult,
-    RevocationTarget,
-    Revoker,
-)
+from watchword.admin.revoke.kinds import KINDS, PLANNERS, RevocableKind
+from watchword.admin.revoke.revocation import Refusal, Revocation, RevocationResult, RevocationTarget, Revoker
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.administrator_events import administrator_events
-from watchword.cli.common_options import change_options, confirm, format_document, output_option, split, wait_options
 from watchword.cli.connection_options import ClusterConnection, complete_clusters, complete_tokens, connection_options
-from watchword.cli.options import flag, gathered
-from watchword.cli.output import echo
+from watchword.cli.options import argument, change_options, flag, gathered, output_option, split, wait_options
+from watchword.cli.output import confirm, echo, format_document
 from watchword.kube.access_reviews import UserIdentity, who_am_i
 from watchword.kube.connect import endpoint_of, make_client
 from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.errors import ConfigError, Forbidden, Unauthorized
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 
 def describe_plan(revocation: Revocation) -> str:
@@ -51,7 +42,6 @@ def describe_result(result: RevocationResult) -> str:
 
 
 def describe_refusal(refusal: Refusal) -> str:
-    """Return when a holder was refused."""
     if refusal.before:
         return f"{refusal.holder}: was refused before"
     if refusal.seconds is None:
@@ -154,14 +144,12 @@ def command() -> None:
 
 def _add_kind(kind: RevocableKind) -> None:
     @command.command(kind.name, help=kind.summary)
-    @click.argument(
-        "names", nargs=-1, required=True, metavar=f"{kind.form}...", shell_complete=COMPLETIONS.get(kind.name)
-    )
+    @argument("names", nargs=-1, required=True, metavar=f"{kind.form}...", shell_complete=COMPLETIONS.get(kind.name))
     @revoke_options
     @connection_options
-    def verb(connection: ClusterConnection, names: tuple[str, ...], options: RevokeOptions) -> int:
+    async def verb(connection: ClusterConnection, names: tuple[str, ...], options: RevokeOptions) -> int:
         targets = [RevocationTarget(kind.name, name) for name in split(names)]
-        return _run(connection, options, targets)
+        return await _run(connection, options, targets)
 
 
 for _kind in KINDS:
@@ -172,22 +160,22 @@ for _kind in KINDS:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path, exists=True))
 @revoke_options
 @connection_options
-def held_by(connection: ClusterConnection, paths: tuple[Path, ...], options: RevokeOptions) -> int:
+async def held_by(connection: ClusterConnection, paths: tuple[Path, ...], options: RevokeOptions) -> int:
     """Revoke all that kubeconfigs hold, such as those of a lost machine.
 
     PATH is a kubeconfig or a folder that is searched for kubeconfigs. Each credential is shown to the hub, which
     says whose it is. Plugins are not run. What cannot be revoked is listed with the next step, and the exit code is 5.
     """
-    return _run(connection, options, paths=paths)
+    return await _run(connection, options, paths=paths)
 
 
-def _run(
+async def _run(
     connection: ClusterConnection,
     options: RevokeOptions,
     targets: Sequence[RevocationTarget] = (),
     paths: Sequence[Path] = (),
 ) -> int:
-    results, holdings = run(_revoke(connection, options, targets, paths))
+    results, holdings = await _revoke(connection, options, targets, paths)
     if options.output != "table":
         echo(format_outcome(results, holdings, options.output, dry_run=options.dry_run), nl=False)
     else:
@@ -199,21 +187,18 @@ def _run(
 
 
 async def _revoke(
-    connection: ClusterConnection,
-    options: RevokeOptions,
-    targets: Sequence[RevocationTarget],
-    paths: Sequence[Path],
+    connection: ClusterConnection, options: RevokeOptions, targets: Sequence[RevocationTarget], paths: Sequence[Path]
 ) -> tuple[list[RevocationResult], list[Holding]]:
     async with connection.client() as client:
 
         async def authenticate(credential: Credential) -> UserIdentity | None:
             return await _authenticate(connection, credential)
 
-        lookup = HolderLookup(client, SystemClock(), ADDON_CATALOG, authenticate)
+        lookup = HolderLookup(client, SystemClock(), authenticate)
         holdings = [await lookup.find(entry) for path in paths for entry in read_held_entries(path)]
         found = dict.fromkeys(holding.target for holding in holdings if holding.target is not None)
-        context = RevocationContext(client=client, clock=SystemClock())
-        planned = await _plan(context, [*targets, *found], ignore_not_found=options.ignore_not_found or bool(paths))
+        admin = HubAdmin(client, SystemClock())
+        planned = await _plan(admin, [*targets, *found], ignore_not_found=options.ignore_not_found or bool(paths))
         planned = [with_held_tokens(client, each, holdings) for each in planned]
         if options.dry_run or not planned:
             return [RevocationResult(each) for each in planned], holdings
@@ -225,14 +210,12 @@ async def _revoke(
             return await Revoker(events, administrator, options.wait).run(planned), holdings
 
 
-async def _plan(
-    context: RevocationContext, targets: Sequence[RevocationTarget], *, ignore_not_found: bool
-) -> list[Revocation]:
+async def _plan(admin: HubAdmin, targets: Sequence[RevocationTarget], *, ignore_not_found: bool) -> list[Revocation]:
     """Plan all before anything is changed."""
     planned: list[Revocation] = []
     for target in targets:
         try:
-            planned.append(await plan_revocation(context, target))
+            planned.append(await PLANNERS[target.kind](admin, target.name))
         except NotFoundOnHub as objection:
             if not ignore_not_found:
                 raise
@@ -242,10 +225,9 @@ async def _plan(
 
 async def _authenticate(connection: ClusterConnection, credential: Credential) -> UserIdentity | None:
     """Show a credential to the hub of this command, whichever server its kubeconfig names."""
-    client = make_client(endpoint_of(connection.choice().cluster), FixedCredential(credential))
+    endpoint = endpoint_of(connection.choice().cluster)  # a `ConfigError` here says nothing about the credential
     try:
-        return await who_am_i(client)
+        async with make_client(endpoint, FixedCredential(credential)) as client:
+            return await who_am_i(client)
     except (Unauthorized, Forbidden, ConfigError):  # Forbidden: it is anonymous
         return None
-    finally:
-        await client.close()

@@ -13,14 +13,11 @@ from watchword.admin.rotate import KINDS, CredentialRotator, Renewal
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import ObjectKey
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import change_options, cluster_arguments, cluster_names, clusters_option, confirm
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import parse_duration_flag, print_progress
-from watchword.cli.options import F, flag, option, text, with_options
-from watchword.cli.output import echo
+from watchword.cli.connection_options import ClusterConnection, cluster_arguments, cluster_options, clusters_option
+from watchword.cli.options import F, argument, duration, flag, many, named, text, with_options
+from watchword.cli.output import confirm, echo, print_progress
 from watchword.health.formatting import format_count
 from watchword.health.hub_reader import require_hub
-from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
 
 Choose = Callable[[CredentialRotator], Awaitable[Sequence[Renewal]]]
@@ -31,61 +28,50 @@ def renewal_options(command: F) -> F:
 
     @with_options(
         flag("--no-wait", help="Do not wait for the renewal."),
-        option("--timeout", default="2m", help="Time limit of the wait."),
-        change_options("Print what would be renewed without changing anything.", asks=True),
+        duration("--timeout", "patience", default="2m", help="Time limit of the wait."),
+        cluster_options(dry_run="Print what would be renewed without changing anything.", asks=True),
     )
-    @connection_options
     @wraps(command)
-    def renewing(
-        *args: Any, connection: ClusterConnection, no_wait: bool, timeout: str, yes: bool, dry_run: bool, **kwargs: Any
-    ) -> Any:
-        patience = None if no_wait else parse_duration_flag(timeout, "--timeout")
+    def renewing(*args: Any, connection: ClusterConnection, **kwargs: Any) -> Any:
+        own = {name: kwargs.pop(name) for name in ("no_wait", "patience", "yes", "dry_run")}
         choose: Choose | None = command(*args, **kwargs)
-        if choose is None:  # a kind was named
-            return None
-
-        async def work(client: Client) -> int:
-            rotator = CredentialRotator(client, SystemClock(), print_progress)
-            renewals = await choose(rotator)
-            if dry_run:
-                echo(
-                    "\n".join(f"{renewal.what}: would be asked to renew" for renewal in renewals) or "nothing to renew"
-                )
-                return ExitCode.DONE
-            if len(renewals) > 1:
-                question = f"Renew {format_count(len(renewals), 'credential')}?"
-                confirm(question, "", yes=yes, needs_terminal=False)
-            return await _renew(rotator, renewals, patience)
-
-        return connection.run(work)
+        return None if choose is None else _renew(connection, choose, **own)  # None: a kind was named
 
     return renewing  # type: ignore[return-value]  # a command stays a command
 
 
-async def _renew(rotator: CredentialRotator, renewals: Sequence[Renewal], patience: timedelta | None) -> int:
+async def _renew(
+    connection: ClusterConnection, choose: Choose, patience: timedelta, *, no_wait: bool, yes: bool, dry_run: bool
+) -> int:
     """Request all, then wait for each; what did not renew in time is named and does not hide the others."""
-    for renewal in renewals:
-        await rotator.request(renewal)
-    if patience is None:
-        echo("\n".join(f"{renewal.what}: asked to renew" for renewal in renewals))
-        return ExitCode.DONE
-    print_progress(f"requested {format_count(len(renewals), 'renewal')}; waiting for the reports")
-    waiter, late = ObjectWaiter(rotator.client, patience, print_progress), 0
-    for renewal in renewals:
-        try:
-            echo(f"{renewal.what}: {await rotator.wait(renewal, waiter)}")
-        except NotReady as error:
-            echo(f"{renewal.what}: {error}", err=True)
-            late += 1
+    async with connection.client() as client:
+        rotator = CredentialRotator(client, SystemClock(), print_progress)
+        renewals = await choose(rotator)
+        if dry_run:
+            echo("\n".join(f"{renewal.what}: would be asked to renew" for renewal in renewals) or "nothing to renew")
+            return ExitCode.DONE
+        if len(renewals) > 1:
+            confirm(f"Renew {format_count(len(renewals), 'credential')}?", "", yes=yes, needs_terminal=False)
+        for renewal in renewals:
+            await rotator.request(renewal)
+        if no_wait:
+            echo("\n".join(f"{renewal.what}: asked to renew" for renewal in renewals))
+            return ExitCode.DONE
+        print_progress(f"requested {format_count(len(renewals), 'renewal')}; waiting for the reports")
+        waiter, late = ObjectWaiter(client, patience, print_progress), 0
+        for renewal in renewals:
+            try:
+                echo(f"{renewal.what}: {await rotator.wait(renewal, waiter)}")
+            except NotReady as error:
+                echo(f"{renewal.what}: {error}", err=True)
+                late += 1
     return ExitCode.UNREACHABLE if late else ExitCode.DONE
 
 
 @click.group("rotate", invoke_without_command=True)
 @flag("--all", "everything", help="Renew the credentials of all clusters, add-ons and accounts.")
 @text("--selector", "-l", help="Label selector of clusters: renew their credentials, of their add-ons and accounts.")
-@click.option(
-    "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Renew only credentials of this kind; repeatable."
-)
+@many("--kind", "kinds", type=click.Choice(KINDS), help="Renew only credentials of this kind; repeatable.")
 @renewal_options
 @click.pass_context
 def command(ctx: click.Context, *, everything: bool, selector: str, kinds: tuple[str, ...]) -> Choose | None:
@@ -117,31 +103,22 @@ def command(ctx: click.Context, *, everything: bool, selector: str, kinds: tuple
 @renewal_options
 def cluster(clusters: tuple[str, ...]) -> Choose:
     """Renew the credentials of clusters."""
-    names = cluster_names(clusters)
-
-    async def choose(rotator: CredentialRotator) -> list[Renewal]:
-        return [await rotator.cluster(name) for name in names]
-
-    return choose
+    return lambda rotator: rotator.clusters(clusters)
 
 
 @command.command("addon")
-@click.argument("names", nargs=-1, required=True, metavar="ADDON...")
+@argument("names", nargs=-1, required=True, metavar="ADDON...")
 @clusters_option("Names of the clusters, separated by commas.")
 @renewal_options
 def addon(names: tuple[str, ...], clusters: tuple[str, ...]) -> Choose:
     """Renew the credentials of add-ons on clusters."""
-    keys = [ObjectKey(cluster, name) for cluster in cluster_names(clusters) for name in names]
-
-    async def choose(rotator: CredentialRotator) -> list[Renewal]:
-        return [await rotator.addon(key) for key in keys]
-
-    return choose
+    keys = [ObjectKey(cluster, name) for cluster in clusters for name in names]
+    return lambda rotator: rotator.addons(keys)
 
 
 @command.command("serviceaccount")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--namespace", "-n", required=True, help="Namespace of a cluster, or one bound to a cluster set.")
+@argument("names", nargs=-1, required=True, metavar="NAME...")
+@named("--namespace", "-n", required=True, help="Namespace of a cluster, or one bound to a cluster set.")
 @renewal_options
 def serviceaccount(names: tuple[str, ...], namespace: str) -> Choose:
     """Renew the tokens of managed service accounts, on all their clusters."""

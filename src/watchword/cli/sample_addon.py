@@ -1,6 +1,7 @@
 """`watchword sample-addon`: the sample add-on, either side of it, until it is stopped."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from watchword.addons.sample.hub import SAMPLE
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.options import flag, option, text
 from watchword.cli.process_options import read_cluster_name, run_process, run_until_stopped
-from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.runtime.clock import SystemClock
 
@@ -38,22 +38,13 @@ def command(connection: ClusterConnection, **flags: Any) -> None:
         return
     if flags["hub_kubeconfig"] is None:
         raise click.UsageError("give --hub-kubeconfig with the add-on's credential, or --manager")
-    run_until_stopped(lambda stop: _run_with_clients(connection, flags, stop))
+    run_until_stopped(lambda stop: _run_agent(connection, flags, stop))
 
 
-async def _run_with_clients(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    hub = connect(flags["hub_kubeconfig"])
-    try:
-        if not flags["lease_namespace"]:
-            await _run_agent(hub, None, flags, stop)
-            return
-        async with connection.client() as local:
-            await _run_agent(hub, local, flags, stop)
-    finally:
-        await hub.close()
-
-
-async def _run_agent(hub: Client, local: Client | None, flags: dict[str, Any], stop: asyncio.Event) -> None:
-    name = flags["cluster_name"] or read_cluster_name(flags["hub_kubeconfig"])
-    agent = SampleAgent(hub, name, SystemClock(), local, flags["lease_namespace"])
-    await agent.run(timedelta(seconds=flags["every"]), stop)
+async def _run_agent(connection: ClusterConnection, flags: dict[str, Any], stop: asyncio.Event) -> None:
+    async with AsyncExitStack() as stack:
+        hub = await stack.enter_async_context(connect(flags["hub_kubeconfig"]))
+        local = await stack.enter_async_context(connection.client()) if flags["lease_namespace"] else None
+        name = flags["cluster_name"] or read_cluster_name(flags["hub_kubeconfig"])
+        agent = SampleAgent(hub, name, SystemClock(), local, flags["lease_namespace"])
+        await agent.run(timedelta(seconds=flags["every"]), stop)

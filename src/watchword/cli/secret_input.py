@@ -9,6 +9,8 @@ from typing import BinaryIO
 import click
 from msgspec import Struct, field
 
+from watchword.cli.output import interruptible
+
 MAXIMUM_BYTES = 64 * 1024
 TOKEN_VARIABLE = "WATCHWORD_TOKEN"  # noqa: S105 - the name of a variable
 HELP = "Also @FILE, or - for standard input"
@@ -24,10 +26,9 @@ class SecretReader(Struct):
     def read(self, value: str) -> str:
         """Return the secret that a value names, without the line break at its end."""
         if value == "-":
-            if self._taken:
-                raise click.UsageError("standard input can be read for one value only: give the other as @FILE")
-            self._taken = True
-            return self._text(self.standard_input().read(MAXIMUM_BYTES + 1), "standard input")
+            self.take_standard_input()
+            with interruptible():
+                return self._text(self.standard_input().read(MAXIMUM_BYTES + 1), "standard input")
         if value.startswith("@"):
             try:
                 with Path(value[1:]).open("rb") as file:
@@ -37,7 +38,6 @@ class SecretReader(Struct):
         return value
 
     def from_environment(self) -> str:
-        """Return the token in the environment, empty when there is none."""
         return self.environment.get(TOKEN_VARIABLE, "")
 
     def take_standard_input(self) -> None:

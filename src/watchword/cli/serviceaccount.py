@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from watchword.api.meta import Object, ObjectKey
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import (
-    change_options,
-    clusters_option,
-    confirm,
-    output_option,
-    show_result,
-    split,
-    wait_options,
-    without_managed_fields,
-)
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import print_progress
+from watchword.cli.connection_options import ClusterConnection, cluster_options, clusters_option, connection_options
 from watchword.cli.lists import ListRequest, list_options
-from watchword.cli.options import NewFile, flag, option, text
-from watchword.cli.output import echo
+from watchword.cli.options import NewFile, argument, flag, many, named, option, parse_duration_flag, split, text
+from watchword.cli.output import confirm, echo, print_progress, show_result, without_managed_fields
 
 if TYPE_CHECKING:
-    from watchword.accounts.exports import Exporter
+    import asyncio
+
     from watchword.accounts.tokens import AccountToken, TokenChange
     from watchword.admin.revoke.revocation import Refusal
     from watchword.admin.service_accounts import ServiceAccountAdmin
-    from watchword.api.meta import Object, ObjectKey
     from watchword.kube.client import Client
     from watchword.kube.kubeconfig import Kubeconfig
 
-PROVIDER_COMMAND = "watchword"
-
 
 @click.command("kubeconfig")
-@click.argument("name")
-@click.option("--cluster", required=True, help="Name of the cluster to connect to.")
-@text("--namespace", "-n", help="Namespace of the account; by default that of the cluster.")
+@argument("name")
+@named("--cluster", required=True, help="Name of the cluster to connect to.")
+@named("--namespace", "-n", default="", help="Namespace of the account; by default that of the cluster.")
 @click.option(
-    "--file",
-    "path",
-    type=NewFile(),
-    help="Write the kubeconfig to this file (0600) instead of standard output.",
+    "--file", "path", type=NewFile(), help="Write the kubeconfig to this file (0600) instead of standard output."
 )
 @flag("--exec", "as_exec", help="Use an exec plugin that reads the token from the hub instead of storing it.")
 @connection_options
-def kubeconfig(connection: ClusterConnection, name: str, path: Path | None, **flags: Any) -> None:
+async def kubeconfig(connection: ClusterConnection, name: str, path: Path | None, **flags: Any) -> None:
     """Write a kubeconfig that reaches a cluster as the account.
 
     Without --exec it holds the token and works until that expires. With --exec it holds no secret and works as
@@ -60,7 +45,7 @@ def kubeconfig(connection: ClusterConnection, name: str, path: Path | None, **fl
     """
     from watchword.kube.kubeconfig_files import dump_kubeconfig, write_kubeconfig
 
-    config = _config_with_token(connection, name, flags)
+    config = await _config_with_token(connection, name, flags)
     if path is not None:
         write_kubeconfig(path, config)
         echo(f"wrote {path}", err=True)
@@ -70,13 +55,13 @@ def kubeconfig(connection: ClusterConnection, name: str, path: Path | None, **fl
         raise click.UsageError("name a file for the token with --file, or use --exec, which writes no secret")
 
 
-def _config_with_token(connection: ClusterConnection, name: str, flags: dict[str, Any]) -> Kubeconfig:
+async def _config_with_token(connection: ClusterConnection, name: str, flags: dict[str, Any]) -> Kubeconfig:
     from watchword.admin.errors import OperationRefused
     from watchword.kube.exec_plugin import ExecPlugin
     from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
 
     cluster, namespace = flags["cluster"], flags["namespace"]
-    token = _find_token(connection, name, cluster, namespace)
+    token = await _find_token(connection, name, cluster, namespace)
     if not token.server:
         raise OperationRefused(f"nothing says where cluster {cluster} is: set managedClusterClientConfigs of it")
     user = UserEntry(token=token.token)
@@ -85,16 +70,16 @@ def _config_with_token(connection: ClusterConnection, name: str, flags: dict[str
         arguments += ["--namespace", namespace] if namespace else []
         arguments += ["--kubeconfig", str(connection.kubeconfig.resolve())] if connection.kubeconfig else []
         arguments += ["--context", connection.context] if connection.context else []
-        user = UserEntry(plugin=ExecPlugin(PROVIDER_COMMAND, tuple(arguments), interactive_mode="Never"))
+        user = UserEntry(plugin=ExecPlugin("watchword", tuple(arguments), interactive_mode="Never"))
     return Kubeconfig.single(cluster, ClusterEntry(token.server, ca_data=token.ca), user)
 
 
 @click.command("exec-credential")
-@click.argument("name")
-@text("--cluster", help="Name of the cluster; by default from KUBERNETES_EXEC_INFO.")
-@text("--namespace", "-n", help="Namespace of the account; by default that of the cluster.")
+@argument("name")
+@named("--cluster", default="", help="Name of the cluster; by default from KUBERNETES_EXEC_INFO.")
+@named("--namespace", "-n", default="", help="Namespace of the account; by default that of the cluster.")
 @connection_options
-def exec_credential(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> None:
+async def exec_credential(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> None:
     """Print the account's token with its expiry, as clients expect it of a credential plugin."""
     import orjson
 
@@ -103,23 +88,19 @@ def exec_credential(connection: ClusterConnection, name: str, cluster: str, name
     version, named = plugin.read_exec_info(os.environ)
     if not (cluster or named):
         raise click.UsageError("name the cluster with --cluster: the client does not say which one it means")
-    token = _find_token(connection, name, cluster or named, namespace)
-    echo(orjson.dumps(plugin.exec_credential(token, version)).decode())
+    token = await _find_token(connection, name, cluster or named, namespace)
+    echo(orjson.dumps(plugin.exec_credential(token.token, token.expires_at, version)).decode())
 
 
 @click.command("grant")
-@click.argument("name")
-@click.option("--namespace", "-n", required=True, help="Namespace of the account.")
+@argument("name")
+@named("--namespace", "-n", required=True, help="Namespace of the account.")
 @click.option("--cluster-role", required=True, help="ClusterRole on the clusters, for example view.")
-@click.option(
-    "--in", "namespaces", multiple=True, help="Namespaces on the clusters, separated by commas; all by default."
-)
-@clusters_option("Names of clusters, separated by commas; all by default.")
+@many("--in", "namespaces", help="Namespaces on the clusters, separated by commas; all by default.")
+@clusters_option("Names of clusters, separated by commas; all by default.", required=False)
 @flag("--remove", help="Remove the role on all clusters.")
-@change_options("Print what would change without changing anything.")
-@wait_options("the clusters have applied it")
-@connection_options
-def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
+@cluster_options(dry_run="Print what would change without changing anything.", wait="the clusters have applied it")
+async def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
     """Give the account a ClusterRole on its clusters, by ManifestWork, and on clusters that get it later.
 
     The work agent of a cluster grants only what it may do itself. By default it may do what the role admin
@@ -127,71 +108,57 @@ def grant(connection: ClusterConnection, name: str, wait: timedelta | None, **fl
     """
     from watchword.accounts.grants import AccountRight
 
-    key = _key(flags["namespace"], name)
-    right = AccountRight(flags["cluster_role"], split(flags["namespaces"]), tuple(sorted(split(flags["clusters"]))))
+    key = ObjectKey(flags["namespace"], name)
+    right = AccountRight(flags["cluster_role"], split(flags["namespaces"]), tuple(sorted(flags["clusters"])))
     if flags["remove"] and (right.namespaces or right.clusters):
         raise click.UsageError("--remove takes the role back on all clusters: leave --clusters and --in out")
-
-    async def work(admin: ServiceAccountAdmin) -> list[str]:
+    async with _admin(connection) as admin:
         if flags["dry_run"]:
             await admin.get(key)
             verb = "lose" if flags["remove"] else "be given"
             clusters = [each for each in await admin.clusters(key) if each in (right.clusters or (each,))]
-            return [f"account {name} would {verb} {right.role} on {each}" for each in clusters]
-        if flags["remove"]:
+            lines = [f"account {name} would {verb} {right.role} on {each}" for each in clusters]
+        elif flags["remove"]:
             await admin.withdraw(key, right.role)
-            return [f"account {name} no longer has {right.role}"]
-        works = await admin.grant(key, right)
-        if wait is not None:
-            await admin.wait_until_granted(works, right, wait)
-        return [f"account {name} is given {right.role} on {granting.namespace}" for granting in works]
-
-    for line in _run(connection, work):
-        echo(line)
+            lines = [f"account {name} no longer has {right.role}"]
+        else:
+            works = await admin.grant(key, right)
+            if wait is not None:
+                await admin.wait_until_granted(works, right, wait)
+            lines = [f"account {name} is given {right.role} on {granting.namespace}" for granting in works]
+    echo("".join(f"{line}\n" for line in lines), nl=False)
 
 
 @click.command("export")
 @click.argument("tool", type=click.Choice(("argocd", "clusterprofile")))
-@click.argument("name")
-@text("--namespace", "-n", help="Namespace of the account; by default those of all clusters.")
+@argument("name")
+@named("--namespace", "-n", default="", help="Namespace of the account; by default those of all clusters.")
 @click.option("--to-namespace", required=True, help="Namespace on this hub in which the tool looks for clusters.")
 @connection_options
-def export(connection: ClusterConnection, tool: str, name: str, **flags: Any) -> None:
+def export(connection: ClusterConnection, tool: str, name: str, namespace: str, to_namespace: str) -> None:
     """Export the clusters of an account to a tool on the hub, until stopped.
 
     argocd: one cluster Secret for each cluster, with the newest token. clusterprofile: one ClusterProfile for
     each cluster, without a secret; clients run `watchword serviceaccount exec-credential` for the token.
     """
-    from watchword.cli.process_options import run_until_stopped
-
-    run_until_stopped(lambda stop: _export(connection, tool, name, flags, stop))
-
-
-async def _export(
-    connection: ClusterConnection, tool: str, name: str, flags: dict[str, Any], stop: asyncio.Event
-) -> None:
-    from watchword.accounts.exports import run_export
+    from watchword.accounts.exports import ArgoExporter, ClusterProfileExporter, run_export
+    from watchword.cli.process_options import run_process
     from watchword.runtime.event_loop import run_until_stopped
 
     def report(change: TokenChange, problem: str) -> None:
         echo(f"{change.cluster}: {problem or type(change).__name__}", err=True)
 
-    async with connection.client() as client:
-        exporter = make_exporter(tool, client, _key(flags["namespace"], name), flags["to_namespace"])
-        work = run_export(client, name, exporter, namespace=flags["namespace"], report=report)
-        await run_until_stopped(stop, work)
+    async def work(client: Client, stop: asyncio.Event) -> None:
+        kind = ArgoExporter if tool == "argocd" else ClusterProfileExporter
+        exporter = kind(client, ObjectKey(namespace, name), to_namespace)
+        await run_until_stopped(stop, run_export(client, name, exporter, namespace=namespace, report=report))
+
+    run_process(connection, work)
 
 
-def make_exporter(tool: str, client: Client, account: ObjectKey, namespace: str) -> Exporter:
-    from watchword.accounts.exports import ArgoExporter, ClusterProfileExporter
-
-    kind = ArgoExporter if tool == "argocd" else ClusterProfileExporter
-    return kind(client, account, namespace)
-
-
-def _find_token(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> AccountToken:
-    found: AccountToken = _run(connection, lambda admin: admin.token(_key(namespace or cluster, name), cluster))
-    return found
+async def _find_token(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> AccountToken:
+    async with _admin(connection) as admin:
+        return await admin.token(ObjectKey(namespace or cluster, name), cluster)
 
 
 COLUMNS = ("NAME", "NAMESPACE", "PRESENT", "CLUSTERS", "EXPIRES")
@@ -217,22 +184,16 @@ _namespace_option = click.option(
 
 
 @command.command("create")
-@click.argument("name")
+@argument("name")
 @_namespace_option
-@click.option(
-    "--audiences", multiple=True, help="Audiences of the token, separated by commas; by default that of the API server."
-)
+@many("--audiences", help="Audiences of the token, separated by commas; by default that of the API server.")
 @option("--validity", default="24h", help="Lifetime of each token.")
 @flag("--no-rotation", help="Do not renew the token before it expires.")
 @text("--ttl", help="Delete the account after this time; never by default.")
-@change_options()
-@wait_options("the token is at the hub")
-@output_option()
-@connection_options
-def create(connection: ClusterConnection, name: str, output: str, wait: timedelta | None, **flags: Any) -> None:
+@cluster_options(dry_run=True, wait="the token is at the hub", output=True)
+async def create(connection: ClusterConnection, name: str, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Create an account; one that exists stays as it is."""
-    from watchword.cli.discovery_options import parse_duration_flag
-
+    parse_duration_flag(flags["validity"], "--validity")
     rotation = {"enabled": not flags["no_rotation"], "validity": flags["validity"]}
     spec: Object = {"rotation": rotation}
     if flags["audiences"]:
@@ -241,14 +202,11 @@ def create(connection: ClusterConnection, name: str, output: str, wait: timedelt
             raise click.BadParameter("name an audience, or leave the option out", param_hint="--audiences")
     if flags["ttl"]:
         spec["ttlSecondsAfterCreation"] = int(parse_duration_flag(flags["ttl"], "--ttl").total_seconds())
-    key = _key(flags["namespace"], name)
-
-    async def work(admin: ServiceAccountAdmin) -> tuple[bool, Object]:
+    key = ObjectKey(flags["namespace"], name)
+    async with _admin(connection) as admin:
         made, found = await admin.create(key, spec, dry_run=flags["dry_run"])
-        waits = wait is not None and not flags["dry_run"]
-        return made, await admin.wait_until_reported(key, wait or timedelta(0)) if waits else found
-
-    made, found = _run(connection, work)
+        if wait is not None and not flags["dry_run"]:
+            found = await admin.wait_until_reported(key, wait)
     state = f"{'would be created' if flags['dry_run'] else 'created'}" if made else "exists already"
     show_result(without_managed_fields(found), output, lambda: f"account {name} {state} in {key.namespace}")
 
@@ -273,31 +231,34 @@ def list_(connection: ClusterConnection, request: ListRequest) -> None:
 
 
 @command.command("show")
-@click.argument("name")
+@argument("name")
 @_namespace_option
-@output_option()
-@connection_options
-def show(connection: ClusterConnection, name: str, namespace: str, output: str) -> None:
+@cluster_options(output=True)
+async def show(connection: ClusterConnection, name: str, namespace: str, output: str) -> None:
     """Show one account: its clusters and conditions, never its token."""
-    found = _run(connection, lambda admin: admin.get(_key(namespace, name)))
+    async with _admin(connection) as admin:
+        found = await admin.get(ObjectKey(namespace, name))
     show_result(without_managed_fields(found), output, lambda: describe_account(found))
 
 
 @command.command("delete")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@argument("names", nargs=-1, required=True, metavar="NAME...")
 @_namespace_option
 @flag("--abandon", help="Do not wait for clusters that are unreachable; their tokens may stay valid.")
-@change_options("Print the clusters that would revoke the account without changing anything.", asks=True)
-@wait_options("the account is revoked on every cluster")
-@connection_options
-def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelta | None, **flags: Any) -> ExitCode:
+@cluster_options(
+    dry_run="Print the clusters that would revoke the account without changing anything.",
+    asks=True,
+    wait="the account is revoked on every cluster",
+)
+async def delete(
+    connection: ClusterConnection, names: tuple[str, ...], wait: timedelta | None, **flags: Any
+) -> ExitCode:
     """Delete accounts: their tokens are revoked on every cluster.
 
     With --wait, the tokens are shown to their clusters until these refuse them, and the time is printed.
     """
-    keys = [_key(flags["namespace"], name) for name in names]
-
-    async def work(admin: ServiceAccountAdmin) -> ExitCode:
+    keys = [ObjectKey(flags["namespace"], name) for name in names]
+    async with _admin(connection) as admin:
         for key in keys:
             await admin.get(key)
             if flags["dry_run"]:
@@ -317,12 +278,8 @@ def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelt
                 unproved = unproved or refusal.is_unproved
         return ExitCode.UNREACHABLE if unproved else ExitCode.DONE
 
-    code: ExitCode = _run(connection, work)
-    return code
-
 
 def describe_refusal(refusal: Refusal) -> str:
-    """Return one line about what a cluster said of a deleted account's token."""
     if refusal.before:
         return f"{refusal.holder}: refused its token before the deletion, too: is it for other audiences?"
     if refusal.seconds is None:
@@ -375,13 +332,9 @@ def describe_account(obj: Object) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _key(namespace: str, name: str) -> ObjectKey:
-    from watchword.api.meta import ObjectKey
-
-    return ObjectKey(namespace, name)
-
-
-def _run(connection: ClusterConnection, work: Callable[[ServiceAccountAdmin], Any]) -> Any:
+@asynccontextmanager
+async def _admin(connection: ClusterConnection) -> AsyncIterator[ServiceAccountAdmin]:
     from watchword.admin.service_accounts import ServiceAccountAdmin
 
-    return connection.run(lambda client: work(ServiceAccountAdmin(client, print_progress)))
+    async with connection.client() as client:
+        yield ServiceAccountAdmin(client, print_progress)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -15,14 +15,12 @@ from msgspec.structs import replace
 from watchword.admin.terminal import Screen, Style, can_redraw, terminal_size
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import format_document
 from watchword.cli.connection_options import ClusterConnection, connection_options
 from watchword.cli.lists import ListRequest, list_options, select_names, sort_key
 from watchword.cli.options import file_option, flag
-from watchword.cli.output import echo, echo_line, echo_table, has_color, render_table, terminal_width
+from watchword.cli.output import echo, echo_line, echo_table, format_document, has_color, render_table, terminal_width
 from watchword.health.audit_log import read_audit_logs
 from watchword.health.examination import Examination
-from watchword.health.facts import HubFacts
 from watchword.health.finding import CheckResult, finding_document, urgent
 from watchword.health.formatting import format_count, format_renewal, format_time_left, format_timestamp
 from watchword.health.hub_observer import observe_hub
@@ -30,9 +28,8 @@ from watchword.health.hub_reader import read_hub_facts, require_fleet, require_h
 from watchword.health.hub_rules import decide_hub_findings
 from watchword.health.inventory import build_inventory, inventory_document, keep_clusters
 from watchword.health.inventory_rows import AddonRow, ClusterRow, CredentialRow, Inventory
-from watchword.health.states import InventoryHealth
+from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
-from watchword.runtime.event_loop import run
 
 TABLES = ("table", "wide")
 CLUSTER_COLUMNS = ("CLUSTER", "ACCEPTED", "JOINED", "AVAILABLE", "HEALTH", "NOTE")
@@ -45,16 +42,6 @@ WIDE = 150  # columns, from which on everything is shown
 MAX_HEALTHY_ROWS = 20  # rows of a table that a terminal is shown, unless more of them need attention
 
 
-class HasHealth(Protocol):
-    """A row of any table."""
-
-    @property
-    def health(self) -> InventoryHealth: ...
-
-
-Row = TypeVar("Row", bound=HasHealth)
-
-
 @click.command("status")
 @list_options()
 @file_option(
@@ -65,12 +52,7 @@ Row = TypeVar("Row", bound=HasHealth)
 )
 @flag("--check", help="For cron: print only what needs attention; exit code 6 if anything does.")
 @connection_options
-def command(
-    connection: ClusterConnection,
-    request: ListRequest,
-    logs: tuple[Path, ...],
-    check: bool,  # noqa: FBT001 - a flag
-) -> int:
+def command(connection: ClusterConnection, request: ListRequest, logs: tuple[Path, ...], *, check: bool) -> int:
     """List clusters, add-ons and credentials with expiry and health.
 
     Clusters, add-ons and credentials of any hub, what needs attention first; pull secrets in one row for each
@@ -89,12 +71,13 @@ def command(
         if request.output == "name":
             raise click.UsageError("--watch shows tables and documents: leave -o name out, or give another form")
         with suppress(KeyboardInterrupt):
-            run(_watch(connection, request))
+            connection.run(lambda client: _watch(client, request))
         return ExitCode.DONE
     if check:
-        return _check(run(_examine(connection, logs, request.selector)), request.output)
+        return _check(connection.run(lambda client: _examine(client, logs, request.selector)), request.output)
     now = datetime.now(UTC)
-    facts = run(_read(connection, logs))
+    usage = read_audit_logs(logs) if logs else None
+    facts = require_fleet(connection.run(lambda client: read_hub_facts(client, usage=usage)))
     names = select_names(facts.clusters, request.selector)
     inventory = keep_clusters(build_inventory(facts, now=now), names)
     _show(inventory, _about(decide_hub_findings(facts, now=now), names), now, request)
@@ -102,16 +85,10 @@ def command(
     return ExitCode.REFUSED if "clusters" in inventory.unseen and not shown else ExitCode.DONE
 
 
-async def _read(connection: ClusterConnection, logs: Sequence[Path]) -> HubFacts:
-    async with connection.client() as client:
-        return require_fleet(await read_hub_facts(client, usage=read_audit_logs(logs) if logs else None))
-
-
-async def _examine(connection: ClusterConnection, logs: Sequence[Path], selector: str) -> Sequence[CheckResult]:
-    async with connection.client() as client:
-        usage = read_audit_logs(logs) if logs else None
-        clusters = (await client.list(MANAGED_CLUSTERS)).items if selector else ()
-        return _about(await Examination(client, SystemClock(), usage).run(), select_names(clusters, selector))
+async def _examine(client: Client, logs: Sequence[Path], selector: str) -> Sequence[CheckResult]:
+    usage = read_audit_logs(logs) if logs else None
+    clusters = (await client.list(MANAGED_CLUSTERS)).items if selector else ()
+    return _about(await Examination(client, SystemClock(), usage).run(), select_names(clusters, selector))
 
 
 def _about(results: Sequence[CheckResult], names: Collection[str] | None) -> Sequence[CheckResult]:
@@ -160,13 +137,12 @@ def _show(inventory: Inventory, results: Sequence[CheckResult], now: datetime, r
         echo(f"\n{summarise(inventory)}")
 
 
-async def _watch(connection: ClusterConnection, request: ListRequest) -> None:
-    async with connection.client() as client:
-        await require_hub(client)
-        facts = await read_hub_facts(client)
-        readable = facts.pull_secrets is not None
-        async with observe_hub(client, dict(facts.unseen), pull_secrets=readable, absent=facts.absent) as observer:
-            await _follow(observer, request)
+async def _watch(client: Client, request: ListRequest) -> None:
+    await require_hub(client)
+    facts = await read_hub_facts(client)
+    readable = facts.pull_secrets is not None
+    async with observe_hub(client, dict(facts.unseen), pull_secrets=readable, absent=facts.absent) as observer:
+        await _follow(observer, request)
 
 
 async def _follow(observer: Any, request: ListRequest) -> None:
@@ -235,19 +211,14 @@ def render_inventory(
 def choose_visible_rows(inventory: Inventory, most: int) -> Inventory:
     """Return every row that needs attention or soon will, and so many of the others that a table has that many."""
 
-    def piece(rows: Sequence[Row]) -> Sequence[Row]:
+    def piece(rows: Sequence[Any]) -> Sequence[Any]:
         return rows[: max(most, sum(row.health.is_not_good for row in rows))]
 
-    return replace(
-        inventory,
-        clusters=piece(inventory.clusters),
-        addons=piece(inventory.addons),
-        credentials=piece(inventory.credentials),
-    )
+    clusters, addons = piece(inventory.clusters), piece(inventory.addons)
+    return replace(inventory, clusters=clusters, addons=addons, credentials=piece(inventory.credentials))
 
 
 def _column(sort_by: str) -> str:
-    """Return the column as it is headed."""
     name = sort_by.upper().replace("-", " ")
     return "ADD-ON" if name == "ADD ON" else name
 

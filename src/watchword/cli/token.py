@@ -15,12 +15,10 @@ from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP, NODE_GROUP, TOKEN_SEC
 from watchword.api.limits import BOOTSTRAP_TOKEN_TTL
 from watchword.api.resources import SECRETS
 from watchword.api.time import rfc3339
-from watchword.cli import common_options
-from watchword.cli.connection_options import ClusterConnection, complete_tokens, connection_options
-from watchword.cli.discovery_options import parse_duration_flag, print_progress
+from watchword.cli.connection_options import ClusterConnection, cluster_options, complete_tokens, connection_options
 from watchword.cli.lists import Listing, ListRequest, list_options, print_list
-from watchword.cli.options import flag, option, text, with_options
-from watchword.cli.output import echo
+from watchword.cli.options import JOIN_COMMAND_OPTIONS, argument, duration, flag, many, option, text, with_options
+from watchword.cli.output import echo, join_command_file, print_progress, show_result
 from watchword.cli.secret_input import SecretReader
 from watchword.discovery import token_secret
 from watchword.discovery.cluster_info import ClusterInfo
@@ -93,16 +91,13 @@ def generate() -> None:
 
 
 @command.command("create")
-@click.argument("token", default="")
+@argument("token", default="")
 @option("--usages", default="signing,authentication", help="Usages of the token.")
-@option("--ttl", default=BOOTSTRAP_TOKEN_TTL, help="Lifetime of the token; 0 for no expiry.")
+@duration("--ttl", default=BOOTSTRAP_TOKEN_TTL, help="Lifetime of the token; 0 for no expiry.")
 @text("--description", help="Description of the token.")
 @option("--groups", default=MANAGED_CLUSTER_GROUP, help="Groups of the token's user, separated by commas.")
-@click.option(
-    "--for-cluster",
-    "patterns",
-    multiple=True,
-    help="Cluster name that the token may register; * matches any characters; repeatable.",
+@many(
+    "--for-cluster", "patterns", help="Cluster name that the token may register; * matches any characters; repeatable."
 )
 @click.option(
     "--max-uses",
@@ -111,37 +106,28 @@ def generate() -> None:
 )
 @flag("--force-weak-token", help="Accept a token that can be guessed easily.")
 @flag("--print-join-command", help="Print the join command instead of the token.")
-@with_options(*common_options.JOIN_COMMAND_OPTIONS)
-@common_options.output_option()
-@common_options.change_options()
-@connection_options
-def create(connection: ClusterConnection, token: str, output: str, **options: Any) -> None:
+@with_options(*JOIN_COMMAND_OPTIONS)
+@cluster_options(dry_run=True, output=True)
+async def create(connection: ClusterConnection, token: str, output: str, **options: Any) -> None:
     """Create a token on the server and print it.
 
     TOKEN is an id.secret of your own, @FILE or - for standard input; without it, one is generated.
     """
     given = SecretReader().read(token) if token else ""
     record = _record(token_secret.choose_token(given, force=options["force_weak_token"]), options)
-    dry_run = options["dry_run"]
-    if not (options["print_join_command"] or options["command_file"]):
-        connection.run(lambda client: token_secret.TokenStore(client).create(record, dry_run=dry_run))
-        print_progress(describe_power(record))
-        real = not dry_run  # a token that was not made opens nothing
-        shown = record.token.reveal() if real else str(record.token)
-        common_options.show_result(token_document(record, secrets=real), output, lambda: shown)
-    else:
-
-        async def work(client: Client) -> tuple[ClusterInfo, Sequence[str]]:
-            info = await require_joinable_hub(client, record)
-            flags = next(iter((await read_join_flags(client)).values()), ())
-            await token_secret.TokenStore(client).create(record, dry_run=dry_run)
-            if not dry_run:
-                await await_signature(client, record.token.id)
-            return info, flags
-
-        info, flags = connection.run(work)
-        print_progress(describe_power(record))
+    joins, real = options["print_join_command"] or options["command_file"], not options["dry_run"]
+    async with connection.client() as client:
+        info = await require_joinable_hub(client, record) if joins else None
+        flags = next(iter((await read_join_flags(client)).values()), ()) if joins else ()
+        await token_secret.TokenStore(client).create(record, dry_run=not real)
+        print_progress(describe_power(record))  # before anything that may fail or be interrupted: the token exists
+        if joins and real:
+            await await_signature(client, record.token.id)
+    if info is not None:
         _show_join_command(info, record, flags, options)
+        return
+    shown = record.token.reveal() if real else str(record.token)  # a token that was not made opens nothing
+    show_result(token_document(record, secrets=real), output, lambda: shown)
 
 
 @command.command("list")
@@ -176,16 +162,16 @@ def list_(connection: ClusterConnection, show_secret: bool, request: ListRequest
 
 
 @command.command("delete")
-@click.argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...", shell_complete=complete_tokens)
+@argument("tokens", nargs=-1, required=True, metavar="TOKEN-ID...", shell_complete=complete_tokens)
 @flag("--ignore-not-found", help="Do not fail when a token does not exist.")
-@common_options.change_options("Check that the tokens exist without deleting them.")
-@connection_options
-def delete(connection: ClusterConnection, tokens: tuple[str, ...], ignore_not_found: bool, dry_run: bool) -> None:  # noqa: FBT001 - flags
+@cluster_options(dry_run="Check that the tokens exist without deleting them.")
+async def delete(
+    connection: ClusterConnection, tokens: tuple[str, ...], *, ignore_not_found: bool, dry_run: bool
+) -> None:
     """Delete tokens by id, or by the whole token (@FILE or - also work)."""
     reader = SecretReader()
     ids = [parse_token_id(reader.read(text)) for text in tokens]
-
-    async def work(client: Client) -> None:
+    async with connection.client() as client:
         for token_id in ids:
             try:
                 await token_secret.TokenStore(client).delete(token_id, dry_run=dry_run)
@@ -194,8 +180,6 @@ def delete(connection: ClusterConnection, tokens: tuple[str, ...], ignore_not_fo
                     raise NotFoundOnHub(str(refusal)) from refusal
             else:
                 echo(f'bootstrap token "{token_id}" deleted{" (dry run)" if dry_run else ""}')
-
-    connection.run(work)
 
 
 def describe_power(record: token_secret.TokenRecord) -> str:
@@ -212,7 +196,7 @@ def describe_power(record: token_secret.TokenRecord) -> str:
 
 def _record(token: BootstrapToken, options: dict[str, Any]) -> token_secret.TokenRecord:
     usages = [_usage(part) for part in _parts(options["usages"])]
-    ttl = parse_duration_flag(options["ttl"], "--ttl")
+    ttl = options["ttl"]
     groups = _parts(options["groups"])
     if token_secret.TokenUsage.AUTHENTICATION not in usages and options["groups"] == MANAGED_CLUSTER_GROUP:
         groups = []  # the default group is for tokens that authenticate
@@ -248,7 +232,7 @@ def _show_join_command(
     end = f" --cluster-name {name}" if name else ""
     whole = f"{shlex.join(token_secret.join_command(info, record.token, flags))}{end}"
     if options["command_file"]:
-        common_options.join_command_file(options["command_file"], whole)
+        join_command_file(options["command_file"], whole)
     elif options["show_token"] or sys.stdout.isatty():
         echo(whole)
     else:

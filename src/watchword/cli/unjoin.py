@@ -3,30 +3,27 @@
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from watchword.admin.join import KLUSTERLET
 from watchword.admin.unjoin import Unjoiner, UnjoinResult, find_membership
-from watchword.cli import common_options
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import print_progress
-from watchword.cli.options import flag, option, text
-from watchword.kube.client import Client
+from watchword.cli.connection_options import ClusterConnection, cluster_name, cluster_options, own_cluster_name
+from watchword.cli.options import flag, named, option
+from watchword.cli.output import confirm, print_progress, show_result
 from watchword.runtime.clock import SystemClock
 
 
 @click.command("unjoin")
-@common_options.own_cluster_name
+@own_cluster_name
 @option(
     "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
 )
-@text("--namespace", help="Namespace of the agent; by default the Klusterlet's.")
+@named("--namespace", default="", help="Namespace of the agent; by default the Klusterlet's.")
 @click.option("--purge-operator/--keep-operator", default=True, help="Remove the operator with the last Klusterlet.")
 @flag("--wait", hidden=True, help="Ignored; unjoin always waits, one minute at most.")
-@common_options.change_options("Print what would be removed without changing anything.", asks=True)
-@common_options.output_option()
-@connection_options
-def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
+@cluster_options(dry_run="Print what would be removed without changing anything.", asks=True, output=True)
+async def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
     """Remove this cluster from its hub.
 
     The hub is notified with the cluster's own credential and removes the rights; then the agent, its rights and its
@@ -34,23 +31,15 @@ def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
     command that finishes the work is printed (exit code 5). Where this machine has no way to the hub, or a plugin gives
     the credential to the agent's pods alone, the agent notifies the hub. It takes a minute and a half at most.
     """
-    name = common_options.cluster_name(flags["cluster_name"])
-    result = connection.run(lambda client: _unjoin(client, name, flags))
-    common_options.show_result(
-        _document(result, name), output, lambda: _describe(result, name, dry_run=flags["dry_run"])
-    )
+    name, dry_run, result = cluster_name(flags["cluster_name"]), flags["dry_run"], None
+    async with connection.client() as client:
+        membership = await find_membership(client, flags["klusterlet"], name, flags["namespace"])
+        if membership is not None:
+            confirm(f"Remove cluster {name} from its hub?", "", yes=flags["yes"] or dry_run, needs_terminal=False)
+            unjoiner = Unjoiner(client, SystemClock(), print_progress, dry_run, flags["purge_operator"])
+            result = await unjoiner.run(membership)
+    show_result(_document(result, name), output, lambda: _describe(result, name, dry_run=dry_run))
     return ExitCode.LEFTOVERS if result is not None and result.left else ExitCode.DONE
-
-
-async def _unjoin(client: Client, name: str, flags: dict[str, Any]) -> UnjoinResult | None:
-    membership = await find_membership(client, flags["klusterlet"], name, flags["namespace"])
-    if membership is None:
-        return None
-    if not flags["dry_run"]:
-        common_options.confirm(f"Remove cluster {name} from its hub?", "", yes=flags["yes"], needs_terminal=False)
-    return await Unjoiner(client, SystemClock(), print_progress, flags["dry_run"], flags["purge_operator"]).run(
-        membership
-    )
 
 
 def _describe(result: UnjoinResult | None, name: str, *, dry_run: bool) -> str:
@@ -64,13 +53,7 @@ def _describe(result: UnjoinResult | None, name: str, *, dry_run: bool) -> str:
 
 
 def _document(result: UnjoinResult | None, name: str) -> dict[str, Any]:
-    if result is None:
-        return {"cluster": name, "joined": False, "hubTold": False, "removed": [], "left": []}
-    left = [{"what": leftover.what, "command": leftover.command} for leftover in result.left]
-    return {
-        "cluster": result.cluster,
-        "joined": False,
-        "hubTold": result.hub_notified,
-        "removed": list(result.removed),
-        "left": left,
-    }
+    removed, left = (result.removed, result.left) if result is not None else ((), ())
+    notified = result is not None and result.hub_notified
+    document = {"cluster": name, "joined": False, "hubTold": notified, "removed": list(removed)}
+    return {**document, "left": [asdict(leftover) for leftover in left]}

@@ -11,29 +11,33 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from watchword.cli._exit_codes import ExitCode
-from watchword.cli.common_options import cluster_names, fleet_directory_of, split
-from watchword.cli.discovery_options import parse_duration_flag
-from watchword.cli.options import file_option, flag, folder_option, option, text
+from watchword.cli.connection_options import cluster_names
+from watchword.cli.options import (
+    file_option,
+    flag,
+    fleet_directory_of,
+    folder_option,
+    many,
+    option,
+    parse_duration_flag,
+    split,
+    text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchword.kube.client import Client
     from watchword.local.data_directory import FleetDirectory
+    from watchword.local.fleet import UpOptions
     from watchword.local.pods import FlagParsers
-    from watchword.local.up import UpOptions
-    from watchword.processes.hub import HubOptions
-    from watchword.pullsecrets.process import PullSecretOptions
-    from watchword.registration.agent.options import AgentOptions
 
 
 @click.command("up")
 @click.option(
     "--clusters", type=click.IntRange(0, 200), help="Number of managed clusters; 2 for a new fleet, else unchanged."
 )
-@click.option(
-    "--cluster-names", multiple=True, help="Names of the managed clusters, separated by commas, instead of a number."
-)
+@many("--cluster-names", help="Names of the managed clusters, separated by commas, instead of a number.")
 @text("--registration-auth", help="Registration driver of the clusters; csr for a new fleet, else unchanged.")
 @folder_option("--data-dir", help="Data directory of the fleet.")
 @flag("--ephemeral", help="Keep all state in memory; write nothing to disk.")
@@ -71,11 +75,11 @@ def command(**flags: Any) -> None:
     if sys.stdout.isatty() and not flags["as_json"]:
         click.echo("starting…\r", nl=False)  # before a second of imports; the first picture covers it
     from watchword.local.data_directory import LayoutRequest, temporary_fleet_directory
-    from watchword.local.up import UpOptions
+    from watchword.local.fleet import UpOptions
     from watchword.registration.catalog import CATALOG
     from watchword.registration.driver import HasServer
 
-    verbose = bool(flags["verbosity"] or click.get_current_context().find_root().obj.verbosity)
+    verbose = bool(flags["verbosity"] or click.get_current_context().find_root().obj)
     driver = CATALOG.find(flags["registration_auth"])
     named = driver.name if flags["registration_auth"] else ""
     needs_port = isinstance(driver, HasServer)
@@ -125,28 +129,21 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool, verbose: 
 
 def flag_readers() -> FlagParsers:
     """Return how pods read what the operator rendered: as the program itself does."""
-    from watchword.cli import agent, hub, pull_secrets
+    from watchword.cli import agent, grpc_server, hub, pull_secrets
     from watchword.local.pods import FlagParsers
 
-    def read_hub(arguments: Sequence[str]) -> HubOptions:
-        return hub.options_of(hub.command.make_context("hub", list(arguments)).params)
+    modules: dict[str, Any] = {"hub": hub, "agent": agent, "grpc-server": grpc_server, "pull-secrets": pull_secrets}
 
-    def read_agent(arguments: Sequence[str]) -> AgentOptions:
-        return agent.options_of(agent.command.make_context("agent", list(arguments)).params)
+    def read(arguments: Sequence[str]) -> Any:
+        verb, *flags = arguments
+        return modules[verb].options_of(modules[verb].command.make_context(verb, flags).params)
 
-    async def run_server(arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None:
+    async def serve(arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None:
         from msgspec.structs import replace
 
-        from watchword.cli import grpc_server
+        await grpc_server.serve(client, replace(read(arguments), serve=("127.0.0.1", port), health=None), stop)
 
-        flags = grpc_server.command.make_context("grpc-server", list(arguments)).params
-        options = replace(grpc_server.options_of(flags), serve=("127.0.0.1", port), health=None)
-        await grpc_server.serve(client, options, stop)
-
-    def read_pull_secrets(arguments: Sequence[str]) -> PullSecretOptions:
-        return pull_secrets.options_of(pull_secrets.command.make_context("pull-secrets", list(arguments)).params)
-
-    return FlagParsers(read_hub, read_agent, run_server, read_pull_secrets)
+    return FlagParsers(read, serve)
 
 
 def listen_for_signals(stop: asyncio.Event) -> None:

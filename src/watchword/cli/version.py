@@ -10,10 +10,9 @@ from watchword import __version__
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import AGENT_VERSION_CLAIM
 from watchword.api.resources import CLUSTER_MANAGERS, MANAGED_CLUSTERS
-from watchword.cli.common_options import output_option, show_result
-from watchword.cli.connection_options import ClusterConnection, connection_options
+from watchword.cli.connection_options import ClusterConnection, cluster_options
 from watchword.cli.options import flag
-from watchword.cli.output import render_table
+from watchword.cli.output import render_table, show_result
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError, Forbidden, NotFound, Unauthorized, Unreachable
 from watchword.operator.cluster_manager import CLUSTER_MANAGER
@@ -23,9 +22,8 @@ UNKNOWN = "-"
 
 @click.command("version")
 @flag("--client", "client_only", help="Print the version of this program without contacting a server.")
-@output_option()
-@connection_options
-def command(connection: ClusterConnection, output: str, client_only: bool) -> None:  # noqa: FBT001 - a flag
+@cluster_options(output=True)
+async def command(connection: ClusterConnection, output: str, *, client_only: bool) -> None:
     """Print the versions of this program, of the hub and of the agents.
 
     An agent that says nothing is of a release that does not report its version. A server that does not answer is no
@@ -34,7 +32,8 @@ def command(connection: ClusterConnection, output: str, client_only: bool) -> No
     document: dict[str, Any] = {"client": {"version": __version__, "python": platform.python_version()}}
     if not client_only:
         try:
-            document |= connection.run(_read)
+            async with connection.client() as client:
+                document |= await _read(client)
         except (ConfigError, Forbidden, Unauthorized, Unreachable) as error:
             document["error"] = str(error)
     show_result(document, output, lambda: describe_versions(document))

@@ -15,13 +15,11 @@ from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.meta import Object, ObjectKey, list_at, mapping_at, uid_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANIFEST_WORKS
-from watchword.cli import common_options
 from watchword.cli.clusters import format_object_age
-from watchword.cli.connection_options import ClusterConnection, connection_options
-from watchword.cli.discovery_options import print_progress
+from watchword.cli.connection_options import ClusterConnection, cluster_options, clusters_option, connection_options
 from watchword.cli.lists import ListRequest, list_options, object_listing, print_list
-from watchword.cli.options import file_option, flag
-from watchword.cli.output import echo
+from watchword.cli.options import argument, file_option, flag, named
+from watchword.cli.output import confirm, echo, print_progress, show_result, without_managed_fields
 from watchword.health.hub_reader import require_hub
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
@@ -55,14 +53,14 @@ def list_(connection: ClusterConnection, request: ListRequest) -> None:
 
 
 @command.command("show")
-@click.argument("name")
-@click.option("--cluster", "-c", required=True, help="Name of the cluster.")
-@common_options.output_option()
-@connection_options
-def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
+@argument("name")
+@named("--cluster", "-c", required=True, help="Name of the cluster.")
+@cluster_options(output=True)
+async def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
     """Show one work: its manifests, and what became of each."""
-    found = connection.run(lambda client: get_named(client, MANIFEST_WORKS, ObjectKey(cluster, name)))
-    common_options.show_result(common_options.without_managed_fields(found), output, lambda: describe_work(found))
+    async with connection.client() as client:
+        found = await get_named(client, MANIFEST_WORKS, ObjectKey(cluster, name))
+    show_result(without_managed_fields(found), output, lambda: describe_work(found))
 
 
 def describe_work(obj: Object) -> str:
@@ -83,22 +81,19 @@ def describe_work(obj: Object) -> str:
 
 
 @command.command("create")
-@click.argument("name")
+@argument("name")
 @file_option(
     "--filename", "-f", "files", multiple=True, required=True, help="File with manifests (YAML or JSON); repeatable."
 )
-@common_options.clusters_option("Names of the clusters, separated by commas.")
+@clusters_option("Names of the clusters, separated by commas.")
 @flag("--overwrite", help="Replace the manifests of a work that exists.")
-@common_options.change_options()
-@common_options.wait_options("the clusters have applied it")
-@connection_options
-def create(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
+@cluster_options(dry_run=True, wait="the clusters have applied it")
+async def create(connection: ClusterConnection, name: str, wait: timedelta | None, **flags: Any) -> None:
     """Create a work on clusters from files with manifests."""
     manifests = [row for path in flags["files"] for row in read_manifests(path)]
-    keys = [ObjectKey(cluster, name) for cluster in common_options.cluster_names(flags["clusters"])]
+    keys = [ObjectKey(cluster, name) for cluster in flags["clusters"]]
     spec = {"workload": {"manifests": manifests}}
-
-    async def work(client: Client) -> None:
+    async with connection.client() as client:
         for key in keys:
             done = await _create(client, key, spec, overwrite=flags["overwrite"], dry_run=flags["dry_run"])
             echo(f"work {key.name} {done} on {key.namespace}{' (dry run)' if flags['dry_run'] else ''}")
@@ -107,8 +102,6 @@ def create(connection: ClusterConnection, name: str, wait: timedelta | None, **f
             advice = f"`watchword work show {key.name} --cluster {key.namespace}` says what became of each manifest"
             await waiter.until(MANIFEST_WORKS, key, validate_applied, advice=advice)
             echo(f"work {key.name} applied on {key.namespace}")
-
-    connection.run(work)
 
 
 async def _create(client: Client, key: ObjectKey, spec: Object, *, overwrite: bool, dry_run: bool) -> str:
@@ -129,34 +122,35 @@ async def _create(client: Client, key: ObjectKey, spec: Object, *, overwrite: bo
 
 def read_manifests(path: Path) -> list[Object]:
     """Return the manifests of a file; `InvalidInput` when something in it is none."""
-    documents = yaml.load_all(read_small_file(path, "manifests", limit=MAX_DOCUMENT_BYTES))
+    try:
+        documents = yaml.load_all(read_small_file(path, "manifests", limit=MAX_DOCUMENT_BYTES))
+    except yaml.YamlError as objection:
+        raise InvalidInput(f"{path}: {objection}") from objection
     rows = [row for each in documents if each for row in (list_at(each, "items") or [each])]
     for row in rows:
-        if not _is_object(row) or not mapping_at(row, "metadata").get("name"):
+        is_object = isinstance(row, dict) and row.get("apiVersion") and row.get("kind")
+        if not is_object or not mapping_at(row, "metadata").get("name"):
             raise InvalidInput(f"{path}: a manifest needs apiVersion, kind and metadata.name")
     if not rows:
         raise InvalidInput(f"{path} has no manifests")
     return rows
 
 
-def _is_object(row: Any) -> bool:
-    return isinstance(row, dict) and bool(row.get("apiVersion")) and bool(row.get("kind"))
-
-
 @command.command("delete")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@common_options.clusters_option("Names of the clusters, separated by commas.")
-@common_options.change_options("Print what would be deleted without changing anything.", asks=True)
-@common_options.wait_options("the clusters have removed what it applied")
-@connection_options
-def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelta | None, **flags: Any) -> None:
+@argument("names", nargs=-1, required=True, metavar="NAME...")
+@clusters_option("Names of the clusters, separated by commas.")
+@cluster_options(
+    dry_run="Print what would be deleted without changing anything.",
+    asks=True,
+    wait="the clusters have removed what it applied",
+)
+async def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelta | None, **flags: Any) -> None:
     """Delete works: what they applied is removed from their clusters."""
-    keys = [ObjectKey(cluster, name) for cluster in common_options.cluster_names(flags["clusters"]) for name in names]
-
-    async def work(client: Client) -> None:
+    keys = [ObjectKey(cluster, name) for cluster in flags["clusters"] for name in names]
+    async with connection.client() as client:
         found = {key: await get_named(client, MANIFEST_WORKS, key) for key in keys}
-        if not flags["dry_run"]:
-            common_options.confirm(f"Delete {', '.join(map(str, keys))}?", "", yes=flags["yes"], needs_terminal=False)
+        yes = flags["yes"] or flags["dry_run"]
+        confirm(f"Delete {', '.join(map(str, keys))}?", "", yes=yes, needs_terminal=False)
         for key in keys:
             if not flags["dry_run"]:
                 await client.delete(MANIFEST_WORKS, key, uid=uid_of(found[key]))
@@ -164,5 +158,3 @@ def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelt
         waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
         for key in keys if wait is not None and not flags["dry_run"] else ():
             await waiter.until_gone(MANIFEST_WORKS, key, advice="does the cluster's agent run?")
-
-    connection.run(work)

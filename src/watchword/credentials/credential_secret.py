@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -109,13 +109,6 @@ def choose_secret_data(
     return {**kept, **issued, **extras.frame, **extras.with_credential}
 
 
-def data_patch(held: Mapping[str, bytes], wanted: Mapping[str, bytes]) -> dict[str, str | None]:
-    """Return the merge patch of `data` that turns one content into the other."""
-    gone: dict[str, str | None] = {name: None for name in held if name not in wanted}
-    changed = {name: value for name, value in wanted.items() if held.get(name) != value}
-    return {**gone, **encode_data(changed)}
-
-
 MAX_STEPS = 4  # key, request, decision: enough for a hub that decides immediately, too few to spin
 
 
@@ -127,7 +120,7 @@ class CredentialKeeper(Struct, frozen=True, kw_only=True):
     clock: Clock
     csr_watch: PendingCsrWatch
 
-    async def advance(self, key: ObjectKey, spec: CredentialSpec, observer: CredentialObserver) -> Outcome:
+    async def advance(self, key: ObjectKey, spec: CredentialSpec, on_answer: CredentialObserver) -> Outcome:
         for _ in range(MAX_STEPS):
             secret = self.reader.get(SECRETS, key)
             held = decode_data(secret)
@@ -137,7 +130,7 @@ class CredentialKeeper(Struct, frozen=True, kw_only=True):
             # Waiting alone is no reason to make a Secret.
             if wanted != held and (secret is not None or not isinstance(answer, Pending) or answer.keep):
                 await self._store(key, secret, held, wanted, spec.labels)
-            await observer.on_answer(answer, wanted)
+            await on_answer(answer, wanted)
             delay = self._requeue_delay(answer)
             if delay is None:
                 return Done()
@@ -164,8 +157,9 @@ class CredentialKeeper(Struct, frozen=True, kw_only=True):
                 manifest["metadata"]["labels"] = dict(labels)
             await self.cluster.create(SECRETS, manifest)
             return
-        patch = with_preconditions(secret, {"data": data_patch(held, wanted)})
-        await self.cluster.patch(SECRETS, key, patch)
+        changed = {name: value for name, value in wanted.items() if held.get(name) != value}
+        data = {**{name: None for name in held if name not in wanted}, **encode_data(changed)}
+        await self.cluster.patch(SECRETS, key, with_preconditions(secret, {"data": data}))
 
 
 class CredentialSpec(Struct, frozen=True):
@@ -177,10 +171,8 @@ class CredentialSpec(Struct, frozen=True):
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-class CredentialObserver(Protocol):
-    """Is notified of the results of one credential."""
-
-    async def on_answer(self, answer: ObtainResult, data: SecretData) -> None: ...
+CredentialObserver: TypeAlias = Callable[[ObtainResult, SecretData], Awaitable[None]]
+"""Is notified of the results of one credential."""
 
 
 class PendingCsrWatch:

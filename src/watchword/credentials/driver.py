@@ -174,6 +174,11 @@ class CredentialCondition(Struct, frozen=True):
     reason: str  # while the credential is good
     failed_reason: str = ""  # while it is not; empty: the driver's own reason
 
+    def report(self, bad: CredentialStatus | None, message: str) -> Condition:
+        if bad is None:
+            return Condition.true(self.type, self.reason, message)
+        return Condition.false(self.type, self.failed_reason or bad.reason, message)
+
 
 class CredentialKind(Struct, frozen=True, kw_only=True):
     """How a driver's credential is reported: conditions on the hub, a row of the inventory."""
@@ -195,10 +200,7 @@ class CredentialKind(Struct, frozen=True, kw_only=True):
         known = list(statuses)
         bad = [status for status in known if not status.good]
         message = "; ".join(status.message for status in (*bad, *(status for status in known if status.good)))
-        if bad:
-            reason = bad[0].reason
-            return tuple(Condition.false(each.type, each.failed_reason or reason, message) for each in self.conditions)
-        return tuple(Condition.true(each.type, each.reason, message) for each in self.conditions)
+        return tuple(each.report(bad[0] if bad else None, message) for each in self.conditions)
 
 
 class HeldCredential(Struct, frozen=True):

@@ -1,7 +1,6 @@
 """What servers say of credentials: which keys sign tokens, and whether a token is refused."""
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -12,12 +11,12 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.lifecycle import BoundToken, Evidence, read_bound_token
+from watchword.credentials.lifecycle import BoundToken, Evidence, draw, read_bound_token
 from watchword.kube.client import Client
+from watchword.kube.connect import make_client
 from watchword.kube.credentials import Credential, FixedCredential, bearer
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import Forbidden, KubeError, MalformedResponse, NotFound, Unauthorized
-from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.tokens import IssuedToken, account_replaced, read_published_key_ids, request_token
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import TriggerSource
@@ -88,7 +87,7 @@ class SigningKeys(Struct):
             return max(token.issued_at, signed_at or token.issued_at) + self.timing.settle
         if not self._signing or key_id in self._signing or key_id in self._issued or self._changed_at is None:
             return None
-        return self._changed_at + self.timing.spread * _draw(seed)
+        return self._changed_at + self.timing.spread * draw(seed)
 
 
 class TokenRequest(Struct, frozen=True, kw_only=True):
@@ -174,19 +173,13 @@ class EvidenceMonitor(Struct, frozen=True):
             await asyncio.sleep(self.evidence.keys.timing.poll.total_seconds() * self.random.uniform(0.8, 1.2))
 
     async def look(self) -> None:
-        """Ask once; trigger everything that is concerned when there is news."""
         await self.learn(self.clock.now())
         if self.evidence.take_news():
             self.trigger.enqueue_all(self.concerned())
 
 
 def connect_with_token(endpoint: Endpoint) -> TokenClientFactory:
-
-    def connect(token: Sensitive[str]) -> Client:
-        credential = Credential(authorization=bearer(token.reveal().encode()))
-        return Client(HttpsTransport(endpoint, FixedCredential(credential)))
-
-    return connect
+    return lambda token: make_client(endpoint, FixedCredential(Credential(bearer(token.reveal().encode()))))
 
 
 def learn_published_keys(keys: SigningKeys, client: Client) -> Learn:
@@ -215,7 +208,8 @@ def learn_by_use(
             if token is None or now >= token.expires_at:
                 continue  # replaced whatever the server says
             try:
-                key_ids = await _read_keys_with(connect(text))
+                async with connect(text) as client:
+                    key_ids = await read_published_key_ids(client)
             except Unauthorized:
                 evidence.observe_refused(token, now=now)
             except (Forbidden, NotFound):
@@ -230,17 +224,6 @@ def learn_by_use(
     return learn
 
 
-async def _read_keys_with(client: Client) -> frozenset[str]:
-    try:
-        return await read_published_key_ids(client)
-    finally:
-        await client.close()
-
-
 def _log_unread(error: Exception) -> None:
     log: Any = structlog.get_logger("watchword.credentials")
     log.info("the key set of the server was not read", error=str(error))
-
-
-def _draw(seed: str) -> float:
-    return int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=7).digest(), "big") / 2**56

@@ -6,7 +6,6 @@ itself.
 """
 
 import hashlib
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -14,6 +13,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from watchword.api.credential_report import token_id
+from watchword.api.meta import mapping_at
+from watchword.api.time import bounded
 from watchword.pki.errors import InvalidJwt
 from watchword.pki.jwt import audiences_of, split_token
 
@@ -44,12 +45,12 @@ def choose_renewal_time(
     life = expires_at - issued_at
     if life <= timedelta(0):
         return issued_at
-    fraction = window.start + (window.end - window.start) * _draw(seed, issued_at, expires_at)
-    return issued_at + life * fraction
+    drawn = draw(f"{seed}\n{issued_at.timestamp()}\n{expires_at.timestamp()}")
+    return issued_at + life * (window.start + (window.end - window.start) * drawn)
 
 
-def _draw(seed: str, issued_at: datetime, expires_at: datetime) -> float:
-    text = f"{seed}\n{issued_at.timestamp()}\n{expires_at.timestamp()}"
+def draw(text: str) -> float:
+    """Return a number from 0 to 1 that depends on the text alone."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big") / 2**56
 
 
@@ -182,7 +183,6 @@ def is_usable(decision: Decision) -> bool:
 
 
 def find_renewal_time(wanted: Wanted, held: Held) -> datetime | None:
-    """Return when a credential is renewed, None when it is left to expire."""
     if not wanted.renews:
         return None
     chosen = choose_renewal_time(held.issued_at, held.expires_at, seed=wanted.seed, window=wanted.window)
@@ -258,25 +258,21 @@ def read_bound_token(text: str) -> BoundToken | None:
     issued, expires = _instant(claims.get("iat")), _instant(claims.get("exp"))
     if issued is None or expires is None or expires <= issued:
         return None
-    private = _mapping(claims.get("kubernetes.io"))
+    private = mapping_at(claims, "kubernetes.io")
     return BoundToken(
         subject=str(claims.get("sub") or ""),
-        account_uid=str(_mapping(private.get("serviceaccount")).get("uid") or ""),
+        account_uid=str(mapping_at(private, "serviceaccount").get("uid") or ""),
         issued_at=issued,
         expires_at=expires,
         audiences=audiences_of(claims),
         issuer=str(claims.get("iss") or ""),
         key_id=str(header.get("kid") or ""),
-        secret_uid=str(_mapping(private.get("secret")).get("uid") or ""),
+        secret_uid=str(mapping_at(private, "secret").get("uid") or ""),
         credential_id=token_id(claims.get("jti")),
     )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _instant(value: Any) -> datetime | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LATEST_SECONDS:
         return None
-    return datetime.fromtimestamp(int(value), UTC)
+    return bounded(datetime.fromtimestamp(int(value), UTC))

@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any
 
 import structlog
-from msgspec import Struct
 
 from watchword.api import resources
 from watchword.api.meta import ObjectKey, ObjectRef
@@ -17,7 +16,7 @@ from watchword.dashboard import sources
 from watchword.dashboard.history import HistoryLog, RelatedObjects, regarded_cluster
 from watchword.dashboard.row_index import ObjectRows, RecentEvents, RowIndex, decide_object_rows
 from watchword.dashboard.rows import hub_rows
-from watchword.health.facts import HUB_SOURCES, PROCESS_SOURCES
+from watchword.health.facts import EVENT_ROWS, HUB_SOURCES, PROCESS_SOURCES
 from watchword.health.finding import FindingMetrics, urgent
 from watchword.health.hub_observer import HubObserver
 from watchword.health.hub_rules import HubState, decide_own_findings
@@ -39,13 +38,6 @@ HUB_KINDS = frozenset(resource for resource, _ in (*PROCESS_SOURCES.values(), *H
 DRIFT = timedelta(seconds=1)
 
 
-class Histories(Struct, frozen=True):
-    """What changed, as people see it who may list certificate requests, and as others do."""
-
-    full: HistoryLog
-    limited: HistoryLog
-
-
 @dataclass(slots=True)
 class Fleet:
     """The rows, the recent events and the history of everything that an observer follows."""
@@ -56,7 +48,8 @@ class Fleet:
     index: RowIndex = field(default_factory=RowIndex)
     recent: RecentEvents = field(default_factory=RecentEvents)
     related: RelatedObjects = field(default_factory=RelatedObjects)
-    histories: Histories = field(default_factory=lambda: Histories(HistoryLog(), HistoryLog()))
+    history: HistoryLog = field(default_factory=HistoryLog)
+    limited_history: HistoryLog = field(default_factory=HistoryLog)  # for people who may not list certificate requests
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # what was known at first has its rows
     _waiting: dict[ObjectRef, None] = field(default_factory=dict)
     _touched: asyncio.Event = field(default_factory=asyncio.Event)
@@ -161,7 +154,7 @@ class Fleet:
             self._forget(ref)
             return
         source, obj = found
-        if source.name == sources.EVENT_ROWS:
+        if source.name == EVENT_ROWS:
             self.related.put(ref, regarded_cluster(obj))
         about = self.related.about(ref.key.name) if source is sources.CLUSTERS else ()
         requests = [self.read(each) for each in about if each.resource is sources.REQUESTS.resource]
@@ -170,8 +163,8 @@ class Fleet:
         decided = decide_object_rows(found, [each for each in requests if each is not None], now=now, lease=lease)
         old = self.index.objects.get(ref)
         if old is not None:
-            self.histories.full.record(old.rows, decided.rows, now)
-            self.histories.limited.record(old.limited, decided.limited, now)
+            self.history.record(old.rows, decided.rows, now)
+            self.limited_history.record(old.limited, decided.limited, now)
         self._put(ref, decided)
         self.recent.put(ref, decided.events)
         if decided.recheck is not None:
@@ -188,8 +181,8 @@ class Fleet:
         self.recent.put(ref, ())
         self.related.put(ref, "")
         if ref.resource is resources.MANAGED_CLUSTERS:
-            for log in (self.histories.full, self.histories.limited):
-                log.forget(ref.key.name)
+            self.history.forget(ref.key.name)
+            self.limited_history.forget(ref.key.name)
 
 
 async def within_tick(waiting: Coroutine[Any, Any, object]) -> None:

@@ -13,6 +13,7 @@ from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.server import LOOPBACK_NAMES, DashboardServer, OwnAddress
 from watchword.dashboard.sources import DASHBOARD_SOURCES, follow_new_sources, probe_sources
 from watchword.dashboard.viewers import OwnRights, ReviewedRights, Viewers
+from watchword.health.facts import SOURCES
 from watchword.health.finding import FindingMetrics
 from watchword.health.hub_observer import HubObserver, observe_hub
 from watchword.http.limits import ServerLimits
@@ -26,11 +27,7 @@ from watchword.runtime.metrics import Metrics
 from watchword.runtime.prometheus import CollectorRegistry
 
 
-class DashboardError(Exception):
-    """Base of the errors of this package."""
-
-
-class NotLoopback(DashboardError):
+class NotLoopback(Exception):
     """The dashboard was asked to serve a person's rights on an address that other machines reach."""
 
 
@@ -85,9 +82,7 @@ async def run_dashboard(
 @asynccontextmanager
 async def observe_readable(client: Client) -> AsyncIterator[HubObserver]:
     """Follow what this client may read of a hub, and the rest as soon as it may."""
-    missing = {source.name: why for source, why in (await probe_sources(client)).items()}
-    unseen = {name: why for name, why in missing.items() if why}
-    async with observe_hub(client, unseen, absent=missing) as observer, follow_readable(client, observer):
+    async with observe_hub(client, {}, absent=SOURCES) as observer, follow_readable(client, observer):
         yield observer
 
 

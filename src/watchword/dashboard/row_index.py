@@ -3,6 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from operator import attrgetter
 
 from msgspec import Struct, field
 
@@ -43,7 +44,7 @@ def decide_object_rows(
     limited = full = decide_rows(facts, str(key), number=number, now=now)
     if requests:
         full = decide_rows(gather_facts([*known, *requests]), str(key), number=number, now=now)
-    events = collect_fleet_events((*facts.hub.clusters, *facts.hub.addons), facts.events)
+    events = collect_fleet_events((*facts.clusters, *facts.addons), facts.events)
     return ObjectRows(source, source.part(key), full.rows, limited.rows, events, full.recheck, full.findings)
 
 
@@ -71,12 +72,12 @@ class RecentEvents(Struct):
         held = self._of_object.get(ref, {})
         wanted = dict.fromkeys(events)
         for event in [each for each in held if each not in wanted]:
-            self._ordered.pop(bisect_left(self._ordered, held.pop(event).order, key=_order))
+            self._ordered.pop(bisect_left(self._ordered, held.pop(event).order, key=attrgetter("order")))
             self.revision += 1
         for event in [each for each in wanted if each not in held]:
             self._last += 1
             held[event] = NumberedEvent(self._last, event, ref)
-            insort(self._ordered, held[event], key=_order)
+            insort(self._ordered, held[event], key=attrgetter("order"))
             self.revision += 1
         if held:
             self._of_object[ref] = held
@@ -93,10 +94,6 @@ class RecentEvents(Struct):
                 if len(found) == count:
                     break
         return list(found.values())
-
-
-def _order(event: NumberedEvent) -> tuple[str, int]:
-    return event.order
 
 
 REMOVALS_KEPT = 4096

@@ -16,15 +16,15 @@ from msgspec import Struct, field
 
 from watchword.api.conditions import conditions_of
 from watchword.api.http import Request, Response
-from watchword.api.meta import Object, ObjectRef, labels_of
+from watchword.api.meta import Object, ObjectKey, ObjectRef, labels_of
 from watchword.api.names import ConditionType, Label
 from watchword.api.time import rfc3339
 from watchword.dashboard.fleet import Fleet
 from watchword.dashboard.history import HistoryEntry, regarded_cluster
-from watchword.dashboard.row_index import NumberedEvent, RowIndex
+from watchword.dashboard.row_index import RowIndex
 from watchword.dashboard.rows import HEALTHS, Row, clean, event_document, seconds
-from watchword.dashboard.sources import REQUESTS, FleetFacts, gather_facts
-from watchword.dashboard.viewers import Viewers, Visibility, limit_objects
+from watchword.dashboard.sources import REQUESTS, gather_facts
+from watchword.dashboard.viewers import Viewers, Visibility
 from watchword.health.inventory import read_issued_certificate
 from watchword.health.recent_events import FleetEvent, read_event
 from watchword.health.states import InventoryHealth
@@ -118,31 +118,19 @@ class BrowserCopy(Struct):
         if unseen != self._unseen:
             parts[b"unseen"] = orjson.dumps({name: clean(why) for name, why in sorted(unseen.items())})
             self._unseen = unseen
-        if (
-            self._events_at is None
-            or self._events_at[0] is not seen
-            or self._events_at[1] != self.fleet.recent.revision
-        ):
-            self._events_at = seen, self.fleet.recent.revision
-            latest = self.fleet.recent.latest(
-                EVENTS_STREAMED, lambda ref: self.fleet.index.shown(ref, seen) is not None
-            )
-            parts |= self._tell_events(latest)
-        return parts
-
-    def _tell_events(self, latest: Sequence[NumberedEvent]) -> dict[bytes, bytes]:
+        if self._events_at == (seen, self.fleet.recent.revision):
+            return parts
+        self._events_at = seen, self.fleet.recent.revision
+        latest = self.fleet.recent.latest(EVENTS_STREAMED, lambda ref: self.fleet.index.shown(ref, seen) is not None)
         numbers, known = tuple(each.number for each in latest), frozenset(self._told or ())
-        if numbers == self._told:
-            return {}
-        self._told = numbers
-        return {
-            b"events": orjson.dumps(
-                [
-                    (each.number if each.number in known else {"number": each.number, **event_document(each.event)})
-                    for each in latest
-                ]
-            )
-        }
+        if numbers != self._told:
+            self._told = numbers
+            rows = [
+                each.number if each.number in known else {"number": each.number, **event_document(each.event)}
+                for each in latest
+            ]
+            parts[b"events"] = orjson.dumps(rows)
+        return parts
 
 
 def order_for_view(index: RowIndex, seen: Visibility) -> dict[ObjectRef, None]:
@@ -162,20 +150,17 @@ EVENTS_SHOWN, REQUESTS_SHOWN = 100, 50
 def read_cluster_page(fleet: Fleet, name: str, seen: Visibility) -> Object | None:
     """Return everything about one cluster that a person may see; None when that is nothing."""
     refs = dict.fromkeys((*fleet.index.in_part(name), *fleet.related.about(name)))
-    found = [each for each in map(fleet.read, refs) if each is not None]
+    read = (each for each in map(fleet.read, refs) if each is not None)
+    found = [(source, obj) for source, obj in read if seen.sees(source, source.part(ObjectKey.of(obj)))]
     shown = (fleet.index.shown(ref, seen) for ref in refs)
-    log = fleet.histories.full if seen.sees(REQUESTS) else fleet.histories.limited
+    log = fleet.history if seen.sees(REQUESTS) else fleet.limited_history
     observed = log.entries(name, {row.id for rows in shown for row in rows or ()})
-    return cluster_document(gather_facts(limit_objects(found, seen)), name, observed)
-
-
-def cluster_document(facts: FleetFacts, name: str, observed: Sequence[HistoryEntry]) -> Object | None:
-    """Return everything about one cluster that the facts hold; None when they do not hold the cluster."""
-    cluster = next((each for each in facts.hub.clusters if each["metadata"]["name"] == name), None)
+    facts = gather_facts(found)
+    cluster = next((each for each in facts.clusters if each["metadata"]["name"] == name), None)
     if cluster is None:
         return None
-    own = [each for each in (*facts.hub.addons, *facts.hub.accounts) if each["metadata"].get("namespace") == name]
-    requests = [each for each in facts.hub.requests if labels_of(each).get(Label.CLUSTER_NAME) == name]
+    own = [each for each in (*facts.addons, *facts.accounts) if each["metadata"].get("namespace") == name]
+    requests = [each for each in facts.requests if labels_of(each).get(Label.CLUSTER_NAME) == name]
     changes = sorted((*_requests(requests), *observed), key=lambda entry: entry.at, reverse=True)
     return {
         "name": clean(name),
@@ -350,7 +335,7 @@ class DashboardServer(Struct, frozen=True):
             # Exchange the code for a cookie; the page that answers opens the address without the code.
             cookie = await self.viewers.sign_in(request.parameter("code"))
             if cookie is None:
-                return self._signed_out(request)
+                return self.assets[SIGNED_OUT].answer(request, 401)
             page = self.assets[SIGNED_IN]
             return Response(
                 200,
@@ -403,10 +388,7 @@ class DashboardServer(Struct, frozen=True):
     def _turn_away(self, request: Request) -> Response:
         if request.path.startswith("/api/"):
             return _text(401, "sign in first")
-        return _see("/login") if self.viewers.login else self._signed_out(request)
-
-    def _signed_out(self, request: Request) -> Response:
-        return self.assets[SIGNED_OUT].answer(request, 401)
+        return _see("/login") if self.viewers.login else self.assets[SIGNED_OUT].answer(request, 401)
 
     def _set_cookie(self, value: str) -> str:
         secure = "; Secure" if self.address.secure else ""

@@ -5,13 +5,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.pull_secrets import DOCKERCFG_TYPE
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
-from watchword.health.facts import EVENT_SOURCE, OPTIONAL, SOURCES, HubFacts, facts_by_source
+from watchword.health.facts import (
+    ACCOUNTS,
+    EVENT_ROWS,
+    EVENT_SOURCE,
+    OPTIONAL,
+    PULL_SECRETS,
+    SOURCES,
+    HubFacts,
+    facts_by_source,
+)
 from watchword.health.hub_observer import HubObserver
 from watchword.kube.access_reviews import ResourceAccess, can_i
 from watchword.kube.client import Client
@@ -21,7 +29,6 @@ from watchword.pullsecrets.pull_secret import project_pull_secret
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.raw_objects import Projection
 
-PULL_SECRETS, EVENT_ROWS, ACCOUNTS = "pull secrets", "events", "service accounts"
 PROBE_EVERY = 30.0  # seconds: kinds may be installed and rights granted while the dashboard runs
 
 
@@ -38,13 +45,9 @@ class Source(Struct, frozen=True):
     def access(self, part: str = "") -> ResourceAccess:
         if part and self.resource is MANAGED_CLUSTERS:
             return ResourceAccess("get", self.resource, ObjectKey.cluster(part))
-        if self._name:
-            return ResourceAccess("get", self.resource, ObjectKey(self.scope.namespace, self._name))
+        if self.single:
+            return ResourceAccess("get", self.resource, ObjectKey(self.scope.namespace, self.single))
         return ResourceAccess("list", self.resource, ObjectKey(part or self.scope.namespace, ""))
-
-    @property
-    def watch_access(self) -> ResourceAccess:
-        return ResourceAccess("watch", self.resource, ObjectKey(self.scope.namespace, self._name))
 
     def holds(self, obj: Object) -> bool:
         metadata, (field, _, value) = obj["metadata"], self.scope.fields.partition("=")
@@ -56,7 +59,7 @@ class Source(Struct, frozen=True):
         return (key.namespace or key.name) if self.divisible else ""
 
     @property
-    def _name(self) -> str:
+    def single(self) -> str:
         """The name of the one object that it consists of, empty for many."""
         field, _, name = self.scope.fields.partition("=")
         return name if field == "metadata.name" else ""
@@ -83,25 +86,16 @@ SourcedObject: TypeAlias = tuple[Source, Object]
 """An object, and the source that it was read from."""
 
 
-class FleetFacts(Struct, frozen=True):
-    """Everything that was read of a hub; pull secrets are without their tokens."""
-
-    hub: HubFacts
-    pull_secrets: Sequence[Object] = ()
-    events: Sequence[Object] = ()
-
-
 def find_source(resource: Resource, obj: Object) -> Source | None:
     """Return the source that an object belongs to, None when the dashboard does not show it."""
     return next((source for source in DASHBOARD_SOURCES if source.resource is resource and source.holds(obj)), None)
 
 
-def gather_facts(objects: Iterable[SourcedObject]) -> FleetFacts:
+def gather_facts(objects: Iterable[SourcedObject]) -> HubFacts:
     found: dict[str, list[Object]] = {}
     for source, obj in objects:
         found.setdefault(source.name, []).append(obj)
-    hub = replace(facts_by_source(found), accounts=found.get(ACCOUNTS, ()))
-    return FleetFacts(hub, found.get(PULL_SECRETS, ()), found.get(EVENT_ROWS, ()))
+    return facts_by_source(found)
 
 
 async def probe_sources(client: Client, sources: Sequence[Source] = DASHBOARD_SOURCES) -> Mapping[Source, str]:
@@ -119,7 +113,8 @@ async def _probe(client: Client, source: Source) -> str | None:
         return "" if source.optional else "the server does not know the kind: is this a hub?"
     except Forbidden:
         return "the server does not let you read them"
-    return None if await can_i(client, source.watch_access) else "the server does not let you watch them"
+    watch = ResourceAccess("watch", source.resource, ObjectKey(scope.namespace, source.single))
+    return None if await can_i(client, watch) else "the server does not let you watch them"
 
 
 async def follow_new_sources(client: Client, observer: HubObserver, missing: Sequence[Source]) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
-from watchword.api.meta import ObjectKey
 from watchword.api.sensitive import Sensitive
-from watchword.dashboard.sources import DASHBOARD_SOURCES, Source, SourcedObject
+from watchword.dashboard.sources import DASHBOARD_SOURCES, Source
 from watchword.kube.access_reviews import UserIdentity, may, review_token, who_am_i
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
@@ -23,12 +22,14 @@ MOST_SESSIONS = 1000
 SECRET_BYTES = 24  # their address fits a terminal of 80 columns
 
 
-class Session(Struct, frozen=True):
+class Session(Struct):
     """One signed-in browser; without a token it has the rights of the dashboard's own kubeconfig."""
 
     who: UserIdentity
     ends: datetime
     token: Sensitive[str] | None = None
+    review: Review | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # all pages of a browser share its reviews
 
 
 class SessionStore(Struct):
@@ -141,13 +142,6 @@ async def review_visibility(client: Client, who: UserIdentity, places: Iterable[
     return Visibility(dict(zip(DASHBOARD_SOURCES, found, strict=True)))
 
 
-def limit_objects(objects: Iterable[SourcedObject], seen: Visibility) -> Iterator[SourcedObject]:
-    """Yield only what a person may see."""
-    for source, obj in objects:
-        if seen.sees(source, source.part(ObjectKey.of(obj))):
-            yield source, obj
-
-
 REVIEWED_EVERY = timedelta(seconds=60)
 """How long a withdrawn right or a revoked token may go unnoticed."""
 
@@ -172,10 +166,12 @@ class OwnRights(Struct):
         return EVERYTHING if self.sessions.find(cookie, self.clock.now()) is not None else None
 
 
-class _Review(Struct, frozen=True):
+class Review(Struct, frozen=True):
+    """What the API server has said of a session's token."""
+
     who: UserIdentity
     seen: Visibility
-    places: frozenset[str]
+    places: frozenset[str]  # for which rights were asked
     at: datetime
 
 
@@ -187,8 +183,6 @@ class ReviewedRights(Struct):
     places: Callable[[], frozenset[str]]  # clusters and namespaces for which rights are asked one by one
     sessions: SessionStore = field(default_factory=SessionStore)
     login: bool = True
-    _reviews: dict[Session, _Review] = field(default_factory=dict)
-    _locks: dict[Session, asyncio.Lock] = field(default_factory=dict)
 
     async def sign_in(self, proof: str) -> str | None:
         """Return the cookie of a new session for a bearer token, None when the server refuses the token."""
@@ -202,39 +196,37 @@ class ReviewedRights(Struct):
         session = self.sessions.find(cookie, self.clock.now())
         if session is None or session.token is None:
             return None
-        async with self._locks.setdefault(session, asyncio.Lock()):  # all pages of a browser share its reviews
-            now, places, held = self.clock.now(), self.places(), self._reviews.get(session)
+        async with session.lock:
+            now, places, held = self.clock.now(), self.places(), session.review
             if held is not None and now - held.at < REVIEWED_EVERY:
                 seen = await self._extend(session, held, places)
                 if seen is not None:
                     return seen
             return await self._review(cookie, session, session.token, places)
 
-    async def _extend(self, session: Session, held: _Review, places: frozenset[str]) -> Visibility | None:
+    async def _extend(self, session: Session, held: Review, places: frozenset[str]) -> Visibility | None:
         """Ask only for places that are new; None when the answer is not that of the review."""
         added = places - held.places
         if not added:
             return held.seen
         seen = held.seen.extended(await review_visibility(self.client, held.who, added))
         if seen is not None:
-            self._reviews[session] = _Review(held.who, seen, held.places | added, held.at)
+            session.review = Review(held.who, seen, held.places | added, held.at)
         return seen
 
     async def _review(
         self, cookie: str, session: Session, token: Sensitive[str], places: frozenset[str]
     ) -> Visibility | None:
-        now, held = self.clock.now(), self._reviews.get(session)
+        now, held = self.clock.now(), session.review
         who = await review_token(self.client, token)
         if who is None or (who.username, who.uid) != (session.who.username, session.who.uid):
             self.sessions.close(cookie)
-            self._reviews.pop(session, None)
+            session.review = None
             return None
         seen = await review_visibility(self.client, who, places)
         if held is not None and held.seen == seen:
             seen = held.seen
-        self._reviews = {each: kept for each, kept in self._reviews.items() if now < each.ends}
-        self._locks = {each: lock for each, lock in self._locks.items() if now < each.ends}
-        self._reviews[session] = _Review(who, seen, places, now)
+        session.review = Review(who, seen, places, now)
         return seen
 
 

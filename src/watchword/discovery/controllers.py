@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -15,7 +15,6 @@ from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.discovery.cluster_info import ClusterAuthorities, cluster_info_for_root_ca, read_authorities
 from watchword.discovery.errors import ClusterInfoRefused
 from watchword.discovery.token_secret import (
-    IgnoredSecret,
     TokenRecord,
     TokenUsage,
     is_token_secret,
@@ -54,10 +53,11 @@ def decide_signatures(
     if text is None:
         return SignatureDecision()
     refusal = validate_cluster_info_authorities(text, own_pins)
-    tokens = [] if refusal else signing_tokens(secrets, now=now)
+    records = [] if refusal else [read_token_secret(secret) for secret in secrets]
+    tokens = [each for each in records if isinstance(each, TokenRecord) and each.allows(TokenUsage.SIGNING, now)]
     wanted = {
         bootstrap.SIGNATURE_PREFIX + t.token.id: sign_detached(text.encode(), key_id=t.token.id, secret=t.token.secret)
-        for t in tokens
+        for t in sorted(tokens, key=lambda each: each.token.id)
     }
     present = {key: value for key, value in data.items() if key.startswith(bootstrap.SIGNATURE_PREFIX)}
     changes: dict[str, str | None] = {key: None for key in present if key not in wanted}
@@ -111,19 +111,7 @@ def _pins(cluster: Mapping[str, Any]) -> list[Pin]:
     return [authority.pin for authority in authorities]
 
 
-def signing_tokens(secrets: Sequence[Object], *, now: datetime) -> list[TokenRecord]:
-    records = (read_token_secret(secret) for secret in secrets)
-    good = [r for r in records if not isinstance(r, IgnoredSecret) and r.allows(TokenUsage.SIGNING, now)]
-    return sorted(good, key=lambda record: record.token.id)
-
-
 SETTLE = timedelta(milliseconds=200)  # with 50, 500 new tokens cost 42 writes instead of 14
-
-
-class WarningRecorder(Protocol):
-    """Records events about an object; `runtime.event_recorder.EventRecorder` is one."""
-
-    def warning(self, obj: Mapping[str, Any], reason: str, note: str) -> None: ...
 
 
 class BootstrapSignerReconciler(Struct, frozen=True):
@@ -133,11 +121,10 @@ class BootstrapSignerReconciler(Struct, frozen=True):
     client: Client
     clock: Clock
     authorities: ClusterAuthorities
-    warning_recorder: WarningRecorder | None = None
+    events: EventRecorder
     settle: timedelta = SETTLE  # a pause in which many changes become one write
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Write the difference between the signatures that are there and those that must be."""
         if key != bootstrap.CLUSTER_INFO:
             return Done()
         await asyncio.sleep(self.settle.total_seconds())
@@ -151,8 +138,8 @@ class BootstrapSignerReconciler(Struct, frozen=True):
         patch = build_signature_patch(config_map, decision)
         if patch is not None:
             await self.client.patch(CONFIG_MAPS, key, patch)
-        if decision.refusal and decision.annotation is not None and self.warning_recorder is not None:
-            self.warning_recorder.warning(config_map, "SigningRefused", decision.refusal)
+        if decision.refusal and decision.annotation is not None:
+            self.events.warning(config_map, "SigningRefused", decision.refusal)
         return Done() if decision.recheck_in is None else RetryAfter(decision.recheck_in)
 
 
@@ -251,25 +238,13 @@ CLEANER_WORKERS = 6  # tokens made together expire together; more connections wo
 
 
 def discovery_controllers(
-    reader: Reader,
-    client: Client,
-    clock: Clock,
-    *,
-    authorities: ClusterAuthorities,
-    warning_recorder: WarningRecorder | None = None,
-    events: EventRecorder | None = None,
+    reader: Reader, client: Client, clock: Clock, events: EventRecorder, *, authorities: ClusterAuthorities
 ) -> tuple[ControllerSpec, ...]:
-    """Return bootstrapsigner and tokencleaner, and with `events` what tells about tokens, ready to run."""
-    signer = BootstrapSignerReconciler(reader, client, clock, authorities, warning_recorder)
-    telling = () if events is None else (TokenEventReconciler(reader, events, clock),)
+    """Return bootstrapsigner, tokencleaner and what tells about tokens, ready to run."""
+    signer = BootstrapSignerReconciler(reader, client, clock, authorities, events)
+    signed = (Trigger(SECRETS, cluster_info_for_token), Trigger(CONFIG_MAPS, cluster_info_for_root_ca))
     return (
-        ControllerSpec(
-            "bootstrapsigner",
-            CONFIG_MAPS,
-            signer,
-            triggers=(Trigger(SECRETS, cluster_info_for_token), Trigger(CONFIG_MAPS, cluster_info_for_root_ca)),
-            workers=1,
-        ),
+        ControllerSpec("bootstrapsigner", CONFIG_MAPS, signer, triggers=signed, workers=1),
         ControllerSpec("tokencleaner", SECRETS, TokenCleanerReconciler(reader, client, clock), workers=CLEANER_WORKERS),
-        *(ControllerSpec("token-events", SECRETS, each, workers=1) for each in telling),
+        ControllerSpec("token-events", SECRETS, TokenEventReconciler(reader, events, clock), workers=1),
     )

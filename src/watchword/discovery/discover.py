@@ -9,14 +9,13 @@ from typing import Protocol, TypeAlias, TypeVar
 from msgspec import Struct, field
 
 from watchword.api.limits import MAX_DOCUMENT_BYTES
-from watchword.api.sensitive import Sensitive
 from watchword.api.validation import format_duration
 from watchword.discovery import errors
 from watchword.discovery.cluster_info import ClusterInfo, PublishedClusterInfo, fetch_cluster_info, read_cluster_info
 from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client
-from watchword.kube.credentials import Credential, FixedCredential
+from watchword.kube.credentials import FixedCredential
 from watchword.kube.endpoint import Endpoint, normalize_server_url
 from watchword.kube.errors import ConfigError, Forbidden, KubeError, NotFound, Unauthorized, Unreachable, Untrusted
 from watchword.kube.https_transport import HttpsTransport
@@ -69,7 +68,11 @@ async def poll_until(look: Callable[[], Awaitable[T]], poll_options: PollOptions
             await asyncio.sleep(pause)
 
 
-def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | None = None) -> Client:
+ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
+"""Discovery retries by itself, with progress messages."""
+
+
+def unverified_client_for_discovery_only(server: str) -> Client:
     """Return a client that accepts any server and sends it no credential, proxy authentication, cookie or redirect.
 
     What it returns is untrusted until a signature or a pin has verified it.
@@ -78,11 +81,7 @@ def unverified_client_for_discovery_only(server: str, *, retry: RetryPolicy | No
     if not address.startswith("https:"):
         raise ConfigError("discovery needs an https address")
     endpoint = Endpoint(address, insecure=True)
-    return Client(HttpsTransport(endpoint, FixedCredential(), body_limit=MAX_DOCUMENT_BYTES), retry=retry)
-
-
-ONE_TRY = RetryPolicy(attempts=1, attempt_timeout=10.0, deadline=10.0)
-"""Discovery retries by itself, with progress messages."""
+    return Client(HttpsTransport(endpoint, FixedCredential(), body_limit=MAX_DOCUMENT_BYTES), retry=ONE_TRY)
 
 
 class ClientFactory(Protocol):
@@ -92,25 +91,19 @@ class ClientFactory(Protocol):
         """Return a client that sends no credential and accepts any certificate."""
         ...
 
-    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
+    def verified(self, server: str, ca: bytes) -> Client:
         """Return a client that trusts only servers of this authority (empty: the system's roots)."""
         ...
 
 
-class HttpsClientFactory(Struct, frozen=True):
+class HttpsClientFactory:
     """Dials over sockets."""
 
-    retry: RetryPolicy = ONE_TRY
-
     def unverified(self, server: str) -> Client:
-        return unverified_client_for_discovery_only(server, retry=self.retry)
+        return unverified_client_for_discovery_only(server)
 
-    def verified(self, server: str, ca: bytes, *, bearer: Sensitive[str] | None = None) -> Client:
-        authorization = None if bearer is None else Sensitive(f"Bearer {bearer.reveal()}")
-        credentials = FixedCredential(Credential(authorization))
-        # With a bearer the client is kept and used for more than one look, so it may retry on its own.
-        retry = self.retry if bearer is None else None
-        return make_client(Endpoint(server, ca), credentials, retry=retry)
+    def verified(self, server: str, ca: bytes) -> Client:
+        return make_client(Endpoint(server, ca), FixedCredential(), retry=ONE_TRY)
 
 
 NOT_SHOWN = (NotFound, Forbidden, Unauthorized)
@@ -151,15 +144,15 @@ class ClusterDiscovery(Struct, frozen=True):
                 "(--discovery-token-ca-cert-hash), or waive it with --discovery-token-unsafe-skip-ca-verification",
             )
         async with _time_limit(method.server, self.poll_options.total):
-            return await self._by_token(method)
-
-    async def _by_token(self, method: BootstrapTokenDiscovery) -> ClusterInfo:
-        self.progress(f"asking {method.server} for cluster-info, without credentials")
-        heard = await self._published(self.client_factory.unverified(method.server), method.token)
-        info = validate_signed_cluster_info(heard, method)
-        trusted = select_pinned_authorities(info, method.pins) if method.pins else info.authorities
-        self.progress(f"the signature of token {method.token.id} is right; asking again through the cluster's own CA")
-        again = await self._published(self.client_factory.verified(method.server, join_bundle(trusted)), method.token)
+            self.progress(f"asking {method.server} for cluster-info, without credentials")
+            heard = await self._published(self.client_factory.unverified(method.server), method.token)
+            info = validate_signed_cluster_info(heard, method)
+            trusted = select_pinned_authorities(info, method.pins) if method.pins else info.authorities
+            self.progress(
+                f"the signature of token {method.token.id} is right; asking again through the cluster's own CA"
+            )
+            proved = self.client_factory.verified(method.server, join_bundle(trusted))
+            again = await self._published(proved, method.token)
         if again.text != heard.text or not again.has_valid_signature_for(method.token):
             raise errors.NotTrusted(
                 errors.DiscoveryReason.CHANGED_IN_BETWEEN,
@@ -173,15 +166,11 @@ class ClusterDiscovery(Struct, frozen=True):
         Without a signature an attacker on the network may have added its own CA beside the pinned one.
         """
         async with _time_limit(server, self.poll_options.total):
-            return await self._by_pin(server, pins)
-
-    async def _by_pin(self, server: str, pins: tuple[Pin, ...]) -> ClusterInfo:
-        self.progress(f"asking {server} for cluster-info, without credentials")
-        heard = await self._published(self.client_factory.unverified(server))
-        info = read_cluster_info(heard.text)
-        pinned = select_pinned_authorities(info, pins)
-        self.progress("the pin is right; asking again through the pinned CA")
-        again = await self._published(self.client_factory.verified(server, join_bundle(pinned)))
+            self.progress(f"asking {server} for cluster-info, without credentials")
+            heard = await self._published(self.client_factory.unverified(server))
+            pinned = select_pinned_authorities(read_cluster_info(heard.text), pins)
+            self.progress("the pin is right; asking again through the pinned CA")
+            again = await self._published(self.client_factory.verified(server, join_bundle(pinned)))
         return read_cluster_info(again.text)
 
     async def _published(self, client: Client, token: BootstrapToken | None = None) -> PublishedClusterInfo:
@@ -198,17 +187,15 @@ class ClusterDiscovery(Struct, frozen=True):
                 raise _not_signed(token)
             return published
 
-        async with _closing(client):
+        async with client:
             return await poll_until(look, self.poll_options, self.progress)
 
-    async def by_document(self, text: bytes, *, refresh: bool = True) -> ClusterInfo:
+    async def by_document(self, text: bytes) -> ClusterInfo:
         """Trust a ClusterInfo that came by a trusted way; then prefer what the cluster itself now publishes.
 
         The certificate chain is verified for that; a cluster that publishes nothing changes nothing.
         """
         given = read_cluster_info(text, ca_required=False)
-        if not refresh:
-            return given
         self.progress(f"asking {given.server} for newer cluster-info")
         client = self.client_factory.verified(given.server, given.ca_bundle)
 
@@ -220,7 +207,7 @@ class ClusterDiscovery(Struct, frozen=True):
             except KubeError as error:
                 raise _explain(error) from error
 
-        async with _time_limit(given.server, self.poll_options.total), _closing(client):
+        async with _time_limit(given.server, self.poll_options.total), client:
             published = await poll_until(look, self.poll_options, self.progress)
         if published is None:
             return given
@@ -288,14 +275,6 @@ def _explain(error: KubeError) -> errors.DiscoveryError | PollAgain:
         else errors.DiscoveryReason.CLUSTER_INFO_MISSING
     )
     return PollAgain(str(error), errors.DiscoveryTimedOut(reason, f"{error}; gave up waiting"))
-
-
-@asynccontextmanager
-async def _closing(client: Client) -> AsyncIterator[Client]:
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 @asynccontextmanager

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import SplitResult, parse_qsl, urljoin, urlsplit
 
-from msgspec import Struct, field
-
 from watchword.api.http import Request
 from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.validation import validate_server_address
@@ -58,7 +56,11 @@ async def download(url: str, trust: Trust) -> bytes:
 
 async def _follow(url: str, trust: Trust) -> bytes:
     for _ in range(MAXIMUM_REDIRECTS + 1):
-        found = await _fetch(_checked_address(url), trust)
+        address = _split(url)
+        complaint = validate_server_address(f"{address.scheme}://{address.netloc}")
+        if complaint:
+            raise SourceRefused(DiscoveryReason.SOURCE_REFUSED, f"the discovery address {complaint}")
+        found = await _fetch(address, trust)
         if isinstance(found, bytes):
             return found
         url = choose_redirect(url, found)
@@ -98,14 +100,6 @@ def choose_redirect(url: str, location: str) -> str:
     return target
 
 
-def _checked_address(url: str) -> SplitResult:
-    parts = _split(url)
-    complaint = validate_server_address(f"{parts.scheme}://{parts.netloc}")
-    if complaint:
-        raise SourceRefused(DiscoveryReason.SOURCE_REFUSED, f"the discovery address {complaint}")
-    return parts
-
-
 def _split(url: str) -> SplitResult:
     try:
         return urlsplit(url)
@@ -126,24 +120,21 @@ STANDARD_INPUT = "-"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:", re.ASCII)
 
 
-class DocumentReader(Struct, frozen=True):
-    """Reads the bytes of a discovery document; raises `SourceRefused`."""
+async def read_document(source: str, standard_input: BinaryIO, trust: Trust | None = None) -> bytes:
+    """Return the bytes of a discovery document, at most 1 MiB; raises `SourceRefused`.
 
-    standard_input: BinaryIO
-    trust: Trust = field(default_factory=Trust)  # for https addresses: the system's roots
-
-    async def read(self, source: str) -> bytes:
-        """Return what is there, at most 1 MiB."""
-        if source == STANDARD_INPUT:
-            return limit_document_size(self.standard_input.read(MAX_DOCUMENT_BYTES + 1))
-        if not _SCHEME.match(source):
-            try:
-                return read_small_file(Path(source), "discovery file", limit=MAX_DOCUMENT_BYTES)
-            except ConfigError as cause:
-                raise SourceRefused(DiscoveryReason.SOURCE_UNREADABLE, str(cause)) from cause
-        if not source.startswith("https://"):
-            raise SourceRefused(
-                DiscoveryReason.SOURCE_REFUSED,
-                "a discovery address must begin with https://: give that, a file, or - for stdin",
-            )
-        return await download(source, self.trust)
+    `trust` is for https addresses: by default in the system's roots.
+    """
+    if source == STANDARD_INPUT:
+        return limit_document_size(standard_input.read(MAX_DOCUMENT_BYTES + 1))
+    if not _SCHEME.match(source):
+        try:
+            return read_small_file(Path(source), "discovery file", limit=MAX_DOCUMENT_BYTES)
+        except ConfigError as cause:
+            raise SourceRefused(DiscoveryReason.SOURCE_UNREADABLE, str(cause)) from cause
+    if not source.startswith("https://"):
+        raise SourceRefused(
+            DiscoveryReason.SOURCE_REFUSED,
+            "a discovery address must begin with https://: give that, a file, or - for stdin",
+        )
+    return await download(source, trust or Trust())

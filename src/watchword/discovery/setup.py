@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from watchword.api.bootstrap import CLUSTER_INFO, KUBE_PUBLIC, KUBECONFIG_KEY, MANAGED_CLUSTER_GROUP, NODE_GROUP
-from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api.meta import Manifest, ObjectKey
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, NAMESPACES, RBAC_GROUP, ROLE_BINDINGS, ROLES
 from watchword.discovery.cluster_info import ClusterInfo, write_cluster_info
-from watchword.kube.client import Client
 
 FIELD_MANAGER = "watchword-init"
 CLUSTER_INFO_READERS = ObjectKey(KUBE_PUBLIC, "watchword:cluster-info")
@@ -40,14 +39,6 @@ def discovery_bindings(
     if approve_nodes_of:
         yield _binding("watchword:bootstrap-node-approval", NODE_APPROVER, approve_nodes_of)
         yield _binding("watchword:node-renewal-approval", NODE_RENEWER, ("system:nodes",))
-
-
-async def set_up_discovery(client: Client, setup: DiscoverySetup, *, dry_run: bool = False) -> list[Object]:
-    """Apply the objects; signatures and whatever others wrote beside ours stay."""
-    return [
-        await client.apply(resource, obj, manager=FIELD_MANAGER, force=True, dry_run=dry_run)
-        for resource, obj in discovery_manifests(setup)
-    ]
 
 
 def _readers() -> Iterator[Manifest]:

@@ -168,7 +168,6 @@ UNLIMITED = BootstrapTokenLimits()
 
 
 def is_cluster_name_pattern(text: str) -> bool:
-    """Whether a text is a cluster name, or one with `*` in it."""
     return len(text) <= _LONGEST_PATTERN and _PATTERN.fullmatch(text) is not None
 
 

@@ -161,7 +161,11 @@ def decide_cluster_findings(
         for what, why in facts.unseen.items()
     ]
     well = passed("run, lead and report that all is well")
-    processes = CheckResult("processes", _process_findings(facts, now) or well)
+    deployed = OPERATOR in {ObjectKey.of(obj) for obj in facts.processes.deployments}
+    agents = [ObjectKey.of(agent_deployment(klusterlet)[1]) for klusterlet in facts.klusterlets if deployed]
+    reports = [("Klusterlet", klusterlet) for klusterlet in facts.klusterlets]
+    running = decide_process_findings(facts.processes, agents, reports, now=now)
+    processes = CheckResult("processes", running or well)
     if not facts.klusterlets and (alone or facts.processes.configurations):
         return [processes]
     if not facts.klusterlets:
@@ -179,13 +183,6 @@ def decide_cluster_findings(
         CheckResult("hub", answers),
         CheckResult("work", passed(f"{format_count(facts.works, 'work')} of the hub applied here")),
     ]
-
-
-def _process_findings(facts: ClusterFacts, now: datetime) -> list[Finding]:
-    deployed = OPERATOR in {ObjectKey.of(obj) for obj in facts.processes.deployments}
-    agents = [ObjectKey.of(agent_deployment(klusterlet)[1]) for klusterlet in facts.klusterlets]
-    reports = [("Klusterlet", klusterlet) for klusterlet in facts.klusterlets]
-    return decide_process_findings(facts.processes, agents if deployed else (), reports, now=now)
 
 
 def decide_credential_findings(member: Membership, now: datetime, catalog: Catalog = CATALOG) -> list[Finding]:
@@ -233,28 +230,25 @@ def decide_answer_findings(member: Membership) -> list[Finding]:
     if member.entry is not None:
         return decide_acceptance_findings(member.entry, member)
     match member.refusal:
+        case Refusal.NOT_ASKED if not member.detail:
+            found = warn("HubNotAsked", "the hub was not asked: there is no credential for it yet", member.accept)
         case Refusal.NOT_ASKED:
-            return [_not_asked(member)]
+            sentence = f"was not asked: only the agent's pods may have its identity, and here {member.detail}"
+            found = notice("HubNotAsked", sentence, f"watchword clusters show {name}   # on the hub")
         case Refusal.UNUSABLE:
-            return [fail("CredentialUnusable", f"the credential cannot be used: {member.detail}", member.rejoin)]
+            found = fail("CredentialUnusable", f"the credential cannot be used: {member.detail}", member.rejoin)
         case Refusal.UNAUTHORIZED:
             refused = "the hub does not accept this cluster's credential any more"
-            return [fail("CredentialRefused", refused, member.rejoin)]
+            found = fail("CredentialRefused", refused, member.rejoin)
         case Refusal.FORBIDDEN:
             shown = (
                 f"watchword clusters show {name}   # on the hub: accept it there; if it is gone, unjoin and join again"
             )
-            return [fail("NoRights", f"the hub gives {name} no rights: it was denied, revoked or deleted there", shown)]
+            found = fail("NoRights", f"the hub gives {name} no rights: it was denied, revoked or deleted there", shown)
         case Refusal.UNREACHABLE:
             look = "watchword logs agent"
-            return [fail("HubUnreachable", f"the hub at {member.hub} does not answer: {member.detail}", look)]
-
-
-def _not_asked(member: Membership) -> Finding:
-    if not member.detail:
-        return warn("HubNotAsked", "the hub was not asked: there is no credential for it yet", member.accept)
-    sentence = f"was not asked: only the agent's pods may have its identity, and here {member.detail}"
-    return notice("HubNotAsked", sentence, f"watchword clusters show {member.cluster}   # on the hub")
+            found = fail("HubUnreachable", f"the hub at {member.hub} does not answer: {member.detail}", look)
+    return [found]
 
 
 def decide_acceptance_findings(found: Object, member: Membership) -> list[Finding]:

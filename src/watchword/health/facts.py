@@ -73,6 +73,7 @@ SOURCES = {**FLEET_SOURCES, **HUB_SOURCES, **PROCESS_SOURCES}
 OPTIONAL = frozenset({"ClusterManagers", "Jobs of the hub", "Deployments", "pods"})
 """Kinds that a server need not have: an empty list then, not something unread."""
 EVENT_SOURCE = (resources.EVENTS, WatchScope())
+PULL_SECRETS, EVENT_ROWS, ACCOUNTS = "pull secrets", "events", "service accounts"
 
 
 class AccountToken(Struct, frozen=True):
@@ -116,6 +117,7 @@ class HubFacts(Struct, frozen=True):
     absent: frozenset[str] = frozenset()  # sources whose kind the server does not have, and need not have
     usage: CredentialUsage | None = None  # by audit logs; None: none were given
     account_tokens: Mapping[ObjectKey, AccountToken] = field(default_factory=dict)  # read only beside audit logs
+    events: Sequence[Object] = ()  # read only by the dashboard
 
     @property
     def missing(self) -> Mapping[str, str]:
@@ -138,13 +140,13 @@ def facts_by_source(found: Mapping[str, Sequence[Object]], unseen: Mapping[str, 
         ignored_tokens=[each for each in secrets if isinstance(each, IgnoredSecret)],
         cluster_info=published,
         authorities=read_authorities(published),
+        accounts=found.get(ACCOUNTS, ()),
+        pull_secrets=None if PULL_SECRETS not in found else read_each_pull_secret(found[PULL_SECRETS]),
+        events=found.get(EVENT_ROWS, ()),
         servers=[obj for name in SERVER_SOURCES for obj in found.get(name, ())],
         jobs=found.get("Jobs of the hub", ()),
         namespaces=found.get("namespaces of clusters", ()),
-        policies=[
-            *found.get("the admission policy", ()),
-            *found.get("the binding of the admission policy", ()),
-        ],
+        policies=[*found.get("the admission policy", ()), *found.get("the binding of the admission policy", ())],
         processes=replace(process_facts(found, unseen or {}), is_hub=True),
         unseen=unseen or {},
     )
@@ -187,6 +189,11 @@ def read_authorities(config_map: Object | None) -> tuple[Certificate, ...]:
         return read_cluster_info(str(((config_map or {}).get("data") or {}).get(KUBECONFIG_KEY) or "")).authorities
     except ClusterInfoRefused:
         return ()
+
+
+def read_each_pull_secret(secrets: Iterable[Object]) -> list[PullSecret]:
+    """Return the pull secrets of ServiceAccounts among Secrets of the cache, which are without tokens."""
+    return [found for secret in secrets if (found := PullSecret.read(secret)) is not None]
 
 
 def sort_by_creation(requests: Sequence[Object]) -> list[Object]:

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from watchword.runtime.prometheus import CollectorRegistry, Gauge
+from watchword.runtime.prometheus import CollectorRegistry
 
 
 class Severity(IntEnum):
@@ -75,7 +75,7 @@ class FindingMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         documentation = "Findings that need attention, as `watchword status --check` prints them"
-        self.gauge = Gauge("watchword_findings", documentation, ["severity", "reason"], registry=registry)
+        self.gauge = registry.gauge("watchword_findings", documentation, "severity", "reason")
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def exchange(self, old: Iterable[Finding], new: Iterable[Finding]) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from watchword.api.accounts import ACCOUNT_KINDS
 from watchword.api.meta import Object, Resource
 from watchword.api.resources import EVENTS, MANAGED_CLUSTERS, SECRETS
-from watchword.health.facts import SOURCES, HubFacts, facts_by_source, sort_by_creation
+from watchword.health.facts import SOURCES, HubFacts, facts_by_source, read_each_pull_secret, sort_by_creation
 from watchword.health.recent_events import FleetEvent, collect_fleet_events
 from watchword.kube.client import Client
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, project_pull_secret
@@ -89,10 +89,7 @@ class HubObserver(Struct):
         self._changed.set()
 
     def _pull_secrets(self) -> Sequence[PullSecret] | None:
-        if not self.with_pull_secrets:
-            return None
-        found = (PullSecret.read(secret) for secret in self.cache.list(SECRETS))
-        return [secret for secret in found if secret is not None]
+        return read_each_pull_secret(self.cache.list(SECRETS)) if self.with_pull_secrets else None
 
     def _list(self, source: str) -> Sequence[Object]:
         resource, scope = SOURCES[source]

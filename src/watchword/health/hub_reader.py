@@ -14,15 +14,7 @@ from watchword.api.resources import CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.lifecycle import read_bound_token
 from watchword.health.audit_log import CredentialUsage
 from watchword.health.errors import NotAHub
-from watchword.health.facts import (
-    FORBIDDEN,
-    OPTIONAL,
-    SOURCES,
-    UNKNOWN_KIND,
-    AccountToken,
-    HubFacts,
-    facts_by_source,
-)
+from watchword.health.facts import FORBIDDEN, OPTIONAL, SOURCES, UNKNOWN_KIND, AccountToken, HubFacts, facts_by_source
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, NotFound
 from watchword.pullsecrets.inventory import read_pull_secrets

@@ -122,21 +122,14 @@ def servers(state: HubState) -> Iterator[Finding]:
     """Look at the authority and the certificate of each server of a driver."""
     published = {ObjectKey.of(obj): obj for obj in state.facts.servers}
     for server in enabled_servers(state.manager, state.catalog):
-        if server.published is not None:
-            hosts = exposed_hosts(state.manager, server.exposure)
-            yield from decide_host_findings(server, hosts, state.catalog)
-            yield from decide_server_findings(server, published.get(server.published), hosts, now=state.now)
-
-
-def decide_host_findings(server: HubServer, hosts: Sequence[str], catalog: Catalog) -> list[Finding]:
-    """Return a warning where only the inside of the hub's cluster knows an address of a server."""
-    flags = [
-        option.flag for option in catalog.options(Side.HUB) if option.exposure and option.exposure == server.exposure
-    ]
-    if hosts or not flags:
-        return []
-    reason = f"no host is published by which agents outside this cluster reach {server.name}"
-    return [warn("ServerNotExposed", reason, f"watchword init {flags[0]} HOST")]
+        if server.published is None:
+            continue
+        hosts, options = exposed_hosts(state.manager, server.exposure), state.catalog.options(Side.HUB)
+        flags = [option.flag for option in options if option.exposure and option.exposure == server.exposure]
+        if flags and not hosts:
+            reason = f"no host is published by which agents outside this cluster reach {server.name}"
+            yield warn("ServerNotExposed", reason, f"watchword init {flags[0]} HOST")
+        yield from decide_server_findings(server, published.get(server.published), hosts, now=state.now)
 
 
 def decide_server_findings(
@@ -181,12 +174,9 @@ def leftovers(state: HubState) -> Iterator[Finding]:
 
 
 def unread(state: HubState) -> Iterator[Finding]:
-    yield from (unread_finding(what, why) for what, why in state.facts.missing.items())
-
-
-def unread_finding(what: str, why: str) -> Finding:
-    plural = SOURCES[what][0].group_resource if what in SOURCES else "secrets"
-    return warn("NotRead", f"{what} could not be read: {why}", f"kubectl auth can-i list {plural} -A")
+    for what, why in state.facts.missing.items():
+        plural = SOURCES[what][0].group_resource if what in SOURCES else "secrets"
+        yield warn("NotRead", f"{what} could not be read: {why}", f"kubectl auth can-i list {plural} -A")
 
 
 RULES: Mapping[str, tuple[Callable[[HubState], Iterable[Finding]], str]] = {

@@ -4,10 +4,11 @@ import base64
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from operator import attrgetter
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.addon import Addon
@@ -23,7 +24,7 @@ from watchword.credentials.driver import CredentialKind
 from watchword.credentials.errors import AmbiguousDriver
 from watchword.discovery.token_secret import TokenRecord
 from watchword.health.facts import HubFacts
-from watchword.health.formatting import format_age
+from watchword.health.formatting import format_age, format_timestamp
 from watchword.health.inventory_rows import (
     AUTHORITY,
     JOIN_TOKEN,
@@ -32,10 +33,6 @@ from watchword.health.inventory_rows import (
     ClusterRow,
     CredentialRow,
     Inventory,
-    addon_order,
-    cluster_order,
-    credential_identity,
-    credential_order,
     decide_pull_secret_rows,
     unreadable_account,
 )
@@ -63,22 +60,25 @@ class ExpiringCredential(Struct, frozen=True):
 
     row: CredentialRow
     ends: datetime
-    consequence: str
     renewed_before: bool  # whether its holder has announced to renew it in time
+
+    @property
+    def requires_action(self) -> bool:
+        """Whether it needs action; join tokens are meant to expire."""
+        return not self.renewed_before and self.row.kind != JOIN_TOKEN
 
 
 def forecast_expiry(inventory: Inventory, *, now: datetime, within: timedelta) -> list[ExpiringCredential]:
     """Return what ends within that time: first what its holder has not announced to renew before, then by when.
 
-    Two credentials that end in the same second keep one order: that of `credential_identity`.
+    Two credentials that end in the same second keep one order: that of their identity.
     """
-    ending = [
-        (row, row.validity.expires)
-        for row in inventory.credentials
-        if row.validity.expires is not None and row.validity.expires < now + within
-    ]
-    expiring = [_expiring_credential(row, ends, now) for row, ends in ending]
-    return sorted(expiring, key=_expiry_order)
+    expiring = []
+    for row in inventory.credentials:
+        ends, renewal = row.validity.expires, row.next_rotation
+        if ends is not None and ends < now + within:
+            expiring.append(ExpiringCredential(row, ends, renewal is not None and now <= renewal < ends))
+    return sorted(expiring, key=lambda each: (not each.requires_action, each.ends, each.row.identity))
 
 
 def keep_clusters(inventory: Inventory, names: Collection[str] | None) -> Inventory:
@@ -93,23 +93,9 @@ def keep_clusters(inventory: Inventory, names: Collection[str] | None) -> Invent
     )
 
 
-def _expiry_order(credential: ExpiringCredential) -> tuple[Any, ...]:
-    return not requires_action(credential), credential.ends, credential_identity(credential.row)
-
-
-def requires_action(credential: ExpiringCredential) -> bool:
-    """Whether it needs action; join tokens are meant to expire."""
-    return not credential.renewed_before and credential.row.kind != JOIN_TOKEN
-
-
 def count_unknown_expiry(inventory: Inventory) -> int:
     unknown = (InventoryHealth.UNKNOWN, InventoryHealth.PENDING, InventoryHealth.FAILING)
     return sum(row.validity.expires is None and row.health in unknown for row in inventory.credentials)
-
-
-def _expiring_credential(row: CredentialRow, ends: datetime, now: datetime) -> ExpiringCredential:
-    renewal = row.next_rotation
-    return ExpiringCredential(row, ends, row.consequence, renewal is not None and now <= renewal < ends)
 
 
 CONSEQUENCES = {
@@ -149,9 +135,9 @@ def build_inventory(facts: HubFacts, *, now: datetime, catalog: Catalog = CATALO
     members = (*(row for _, row in clusters), *(row for _, row in addons), *accounts)
     credentials = [*_hub_credentials(facts, now, catalog), *(row for row in members if row is not None)]
     return Inventory(
-        sorted((row for row, _ in clusters), key=cluster_order),
-        sorted((row for row, _ in addons), key=addon_order),
-        sorted(credentials, key=credential_order),
+        sorted((row for row, _ in clusters), key=attrgetter("order")),
+        sorted((row for row, _ in addons), key=attrgetter("order")),
+        sorted(credentials, key=attrgetter("order")),
         facts.missing,
     )
 
@@ -299,7 +285,9 @@ def _credential_row(
     reported = parse_validity(said.message) if said is not None else None
     validity = reported or CredentialValidity()
     health = decide_renewed_health(validity, now=now)
-    note = _advice(health, validity)
+    note = "expired: bring it back with `watchword rejoin`" if health is InventoryHealth.EXPIRED else ""
+    if health is InventoryHealth.OVERDUE:
+        note = f"is its agent running? The renewal was due at {format_timestamp(validity.latest_renewal)}"
     if said is not None and said.status == "False":
         health, note = InventoryHealth.FAILING, said.message
     elif reported is not None and reported.expires is None:
@@ -307,15 +295,6 @@ def _credential_row(
     consequence = kind.consequence.format(cluster=cluster, holder=holder)
     renewed = not kind.renewal
     return CredentialRow(kind.name, cluster, holder, "", validity, health, note, consequence, renewed)
-
-
-def _advice(health: InventoryHealth, validity: CredentialValidity) -> str:
-    renewal = validity.latest_renewal
-    if health is InventoryHealth.OVERDUE and renewal is not None:
-        return f"is its agent running? The renewal was due at {renewal:%Y-%m-%d %H:%M}Z"
-    if health is InventoryHealth.EXPIRED:
-        return "expired: bring it back with `watchword rejoin`"
-    return ""
 
 
 def find_certificate_subject(cluster: Object, requests: Sequence[Object]) -> str:
@@ -350,13 +329,26 @@ def _yes_no_unknown(condition: Condition | None) -> str:
 
 
 def inventory_document(inventory: Inventory, now: datetime) -> Object:
+    clusters = [
+        {
+            **_member(row),
+            "accepted": row.accepted == "yes",
+            "denied": row.accepted == "denied",
+            "joined": row.joined == "yes",
+        }
+        for row in inventory.clusters
+    ]
     return {
-        "clusters": [_cluster(row) for row in inventory.clusters],
-        "addOns": [_addon(row) for row in inventory.addons],
+        "clusters": clusters,
+        "addOns": [{**_member(row), "credential": row.credential == "yes"} for row in inventory.addons],
         "credentials": [credential_document(row, now) for row in inventory.credentials],
         "problems": inventory.problems,
         "unseen": dict(inventory.unseen),
     }
+
+
+def _member(row: ClusterRow | AddonRow) -> Object:
+    return {**asdict(row), "available": {"yes": True, "no": False}.get(row.available), "health": row.health.label}
 
 
 def credential_document(row: CredentialRow, now: datetime) -> Object:
@@ -375,31 +367,6 @@ def credential_document(row: CredentialRow, now: datetime) -> Object:
         "note": row.note,
         "use": str(row.use),
         "count": row.count,
-    }
-
-
-def _cluster(row: ClusterRow) -> Object:
-    return {
-        "name": row.name,
-        "accepted": row.accepted == "yes",
-        "denied": row.accepted == "denied",
-        "joined": row.joined == "yes",
-        "available": {"yes": True, "no": False}.get(row.available),
-        "health": row.health.label,
-        "note": row.note,
-        "version": row.version,
-    }
-
-
-def _addon(row: AddonRow) -> Object:
-    return {
-        "cluster": row.cluster,
-        "name": row.name,
-        "driver": row.driver,
-        "credential": row.credential == "yes",
-        "available": {"yes": True, "no": False}.get(row.available),
-        "health": row.health.label,
-        "note": row.note,
     }
 
 

@@ -33,6 +33,11 @@ class ClusterRow(Struct, frozen=True):
     note: str = ""
     version: str = ""
 
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Puts first what needs attention; no two clusters share it."""
+        return self.health, natural_sort_key(self.name)
+
 
 class AddonRow(Struct, frozen=True):
     """One add-on on one cluster."""
@@ -44,6 +49,11 @@ class AddonRow(Struct, frozen=True):
     available: str
     health: InventoryHealth
     note: str = ""
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Puts first what needs attention; no two add-ons share it."""
+        return self.health, natural_sort_key(self.cluster), natural_sort_key(self.name)
 
 
 class CredentialRow(Struct, frozen=True):
@@ -67,6 +77,18 @@ class CredentialRow(Struct, frozen=True):
     def next_rotation(self) -> datetime | None:
         """When its holder renews it, at the latest; None for what is not renewed by itself."""
         return self.validity.latest_renewal if self.renewed else None
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Puts first what needs attention, then what ends first."""
+        ends = self.validity.expires.timestamp() if self.validity.expires is not None else float("inf")
+        return self.health, ends, self.identity
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What no other credential shares: the hub's authority first, then clusters, add-ons and join tokens."""
+        rank = {AUTHORITY: 0, JOIN_TOKEN: 3}.get(self.kind, 2 if self.addon else 1)
+        return rank, self.kind, natural_sort_key(self.holder), natural_sort_key(self.subject)
 
 
 class Inventory(Struct, frozen=True):
@@ -94,33 +116,6 @@ class Inventory(Struct, frozen=True):
 def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Return the key of the natural order of names: cluster2 before cluster10."""
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
-
-
-def cluster_order(row: ClusterRow) -> tuple[Any, ...]:
-    """Return the key that puts first what needs attention; no two clusters share it."""
-    return row.health, natural_sort_key(row.name)
-
-
-def addon_order(row: AddonRow) -> tuple[Any, ...]:
-    """Return the key that puts first what needs attention; no two add-ons share it."""
-    return row.health, natural_sort_key(row.cluster), natural_sort_key(row.name)
-
-
-def credential_order(row: CredentialRow) -> tuple[Any, ...]:
-    """Return the key that puts first what needs attention, then what ends first."""
-    ends = row.validity.expires.timestamp() if row.validity.expires is not None else float("inf")
-    return row.health, ends, credential_identity(row)
-
-
-def credential_identity(row: CredentialRow) -> tuple[Any, ...]:
-    """Return what no other credential shares: it orders those that end at the same instant."""
-    return _kind_order(row), natural_sort_key(row.holder), natural_sort_key(row.subject)
-
-
-def _kind_order(row: CredentialRow) -> tuple[Any, ...]:
-    """Put the hub's authority first, then clusters, add-ons and join tokens."""
-    rank = {AUTHORITY: 0, JOIN_TOKEN: 3}.get(row.kind, 2 if row.addon else 1)
-    return rank, row.kind
 
 
 ACCOUNT_TOKEN = "account token"  # noqa: S105 - a kind of credential
@@ -188,6 +183,12 @@ HEALTH = {
     PullSecretHealth.LEGACY: InventoryHealth.GOOD,
     PullSecretHealth.HEALTHY: InventoryHealth.GOOD,
 }
+CAUSES = {
+    PullSecretHealth.EXPIRED: "`watchword pull-secrets` may not run",
+    PullSecretHealth.CORRUPT: "its content cannot be read",
+    PullSecretHealth.EMPTY: "no token was issued, and events on it say why",
+    PullSecretHealth.OVERDUE: "its renewal is overdue, and `watchword pull-secrets` may not run",
+}
 
 
 def decide_pull_secret_rows(secrets: Sequence[PullSecret], *, now: datetime) -> Iterable[CredentialRow]:
@@ -220,12 +221,12 @@ def _row_of(alike: Sequence[PullSecretRow], now: datetime) -> CredentialRow:
 
 
 def _note(first: PullSecretRow, count: int) -> str:
-    if first.health is PullSecretHealth.LEGACY:
-        return "made from long-lived tokens: kubectl get secrets -A -l openshift.io/legacy-token"
-    if first.health is PullSecretHealth.NEW:
-        return "waits for its first token"
-    if first.health is PullSecretHealth.HEALTHY:
-        return f"the first to expire is {first.key}" if count > 1 else ""
     which = f"{first.key} and {count - 1} more" if count > 1 else str(first.key)
+    if first.health is PullSecretHealth.LEGACY:
+        return f"{which}: made from long-lived tokens: kubectl get secrets -A -l openshift.io/legacy-token"
+    if first.health is PullSecretHealth.NEW:
+        return f"{which}: waits for its first token"
+    if first.health is PullSecretHealth.HEALTHY:
+        return f"the first to expire is {first.key}" if count > 1 else which
     state = f"{first.health.value}: " if HEALTH[first.health] is InventoryHealth.FAILING else ""
-    return f"{state}{which}; see {LIST} --unhealthy"
+    return f"{state}{which}: {CAUSES[first.health]}; see {LIST} --unhealthy"

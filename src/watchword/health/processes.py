@@ -15,6 +15,7 @@ from watchword.health.finding import Finding, fail, warn
 from watchword.health.formatting import format_age
 from watchword.kube.client import Client
 from watchword.operator import conditions
+from watchword.operator.bundles import DASHBOARD
 from watchword.operator.cluster_manager import hub_manifests
 from watchword.operator.rendering import OPERATOR
 from watchword.processes.hub import HUB_LEASE
@@ -53,7 +54,9 @@ def decide_deployment_problem(deployment: Object, pods: Sequence[Object]) -> Dep
     if problems:
         pod, why = problems[0]
         name = pod["metadata"]["name"]
-        shown = f"logs {name} --previous" if _has_restarted(pod) else f"describe pod {name}"
+        containers = (pod.get("status") or {}).get("containerStatuses") or []
+        restarted = any(int(row.get("restartCount") or 0) > 0 for row in containers)
+        shown = f"logs {name} --previous" if restarted else f"describe pod {name}"
         return DeploymentProblem(f"pod {key.namespace}/{name} {why}", f"kubectl -n {key.namespace} {shown}")
     said = find_condition(deployment, "ReplicaFailure") or find_condition(deployment, "Progressing")
     why = f": {said.message}" if said is not None and said.message else ""
@@ -108,11 +111,6 @@ def _describe_end(ended: Object) -> str:
     return f"its container ended with exit code {ended.get('exitCode')}{said}"
 
 
-def _has_restarted(pod: Object) -> bool:
-    rows = (pod.get("status") or {}).get("containerStatuses") or []
-    return any(int(row.get("restartCount") or 0) > 0 for row in rows)
-
-
 EXPECTED = {
     conditions.APPLIED: "True",
     conditions.AVAILABLE: "True",
@@ -156,8 +154,9 @@ def decide_process_findings(
         if found is not None:
             findings.append(found)
             affected.add(key.namespace)
+    electing = {key.namespace for key in present if key != DASHBOARD}
     for name, key in LOCKS.items():
-        expected = (key == HUB_LEASE and facts.is_hub) or any(each.namespace == key.namespace for each in present)
+        expected = (key == HUB_LEASE and facts.is_hub) or key.namespace in electing
         if expected and key.namespace not in affected and f"the lease of {name}" not in facts.unseen:
             findings += _lock_findings(name, key, facts, now)
     for config in facts.configurations:

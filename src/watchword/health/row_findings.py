@@ -3,11 +3,14 @@
 import shlex
 from collections.abc import Iterator
 from datetime import datetime
+from typing import TypeAlias
 
 from watchword.health import inventory_rows
 from watchword.health.finding import Finding, Severity
 from watchword.health.formatting import format_timestamp
 from watchword.health.states import InventoryHealth
+
+Row: TypeAlias = inventory_rows.ClusterRow | inventory_rows.AddonRow | inventory_rows.CredentialRow
 
 
 def inventory_findings(inventory: inventory_rows.Inventory) -> Iterator[tuple[str, Finding]]:
@@ -33,32 +36,27 @@ def decide_severity(health: InventoryHealth) -> Severity:
 
 
 def cluster_finding(row: inventory_rows.ClusterRow) -> Finding | None:
-    severity = decide_severity(row.health)
-    if severity is Severity.OK:
-        return None
     command = member_command(row.name)
     if row.accepted == "no" and row.health is InventoryHealth.PENDING:
         command = f"watchword accept {shlex.quote(row.name)}"
-    reason = f"Cluster{row.health.label}"
-    return Finding(severity, reason, row.note, command, f"cluster {row.name}", row.name)
+    return _finding("Cluster", row, f"cluster {row.name}", row.name, command)
 
 
 def addon_finding(row: inventory_rows.AddonRow) -> Finding | None:
-    severity = decide_severity(row.health)
-    if severity is Severity.OK:
-        return None
     command = f"watchword addon show {shlex.quote(row.name)} --cluster {shlex.quote(row.cluster)}"
-    about = f"add-on {row.name} on {row.cluster}"
-    return Finding(severity, f"AddOn{row.health.label}", row.note, command, about, row.cluster)
+    return _finding("AddOn", row, f"add-on {row.name} on {row.cluster}", row.cluster, command)
 
 
 def credential_finding(row: inventory_rows.CredentialRow) -> Finding | None:
+    return _finding("Credential", row, f"{row.kind} of {row.holder}", row.cluster, _command(row), row.consequence)
+
+
+def _finding(kind: str, row: Row, about: str, cluster: str, command: str, consequence: str = "") -> Finding | None:
     severity = decide_severity(row.health)
     if severity is Severity.OK:
         return None
-    note = row.note or ": ".join(filter(None, (row.health.label.lower(), row.consequence)))
-    about = f"{row.kind} of {row.holder}"
-    return Finding(severity, f"Credential{row.health.label}", note, _command(row), about, row.cluster)
+    note = row.note or ": ".join(filter(None, (row.health.label.lower(), consequence)))
+    return Finding(severity, f"{kind}{row.health.label}", note, command, about, cluster)
 
 
 def expiry_finding(row: inventory_rows.CredentialRow, ends: datetime) -> Finding:

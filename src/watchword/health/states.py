@@ -93,13 +93,8 @@ def _health_without_problem(cluster: Cluster, requests: Sequence[Object]) -> tup
     if not is_true(cluster.object, ConditionType.JOINED):
         return InventoryHealth.PENDING, "accepted; its agent has not connected yet"
     asked = is_requested_by_another_key(cluster.name, requests)
-    return _joined_cluster_health(cluster, find_condition(cluster.object, ConditionType.AVAILABLE), asked=asked)
-
-
-def _joined_cluster_health(
-    cluster: Cluster, available: Condition | None, *, asked: bool
-) -> tuple[InventoryHealth, str]:
     take_over = f"another key asks for its name: watchword rejoin --take-over --cluster-name {cluster.name}"
+    available = find_condition(cluster.object, ConditionType.AVAILABLE)
     if available is None or available.status != "True":
         heard = available.message if available is not None else "its agent has not reported"
         return InventoryHealth.FAILING, f"{heard}; {take_over}" if asked else heard

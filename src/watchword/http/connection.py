@@ -112,7 +112,8 @@ def head(answer: Response, framing: str, date: str, *, keep_alive: bool) -> byte
     """Return the head of a response; `framing` is the header that delimits its body, or empty."""
     lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, '')}\r\nDate: {date}\r\n{framing}"]
     # Client input may be part of a header: line breaks in it must not end the header.
-    lines.extend(f"{name}: {value.translate(_BREAKS)}\r\n" for name, value in answer.headers)
+    for name, value in answer.headers:
+        lines.append(f"{name}: {value if value.isprintable() else value.translate(_BREAKS)}\r\n")
     lines.append("\r\n" if keep_alive else "Connection: close\r\n\r\n")
     return "".join(lines).encode("utf-8", "replace")
 

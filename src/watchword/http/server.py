@@ -219,9 +219,32 @@ def http_date(seconds: float) -> str:
     )
 
 
+class AlertingSslObject(ssl.SSLObject):
+    """Sends the alert of a refused client certificate, so that the client knows why its handshake fails.
+
+    asyncio closes such a connection without it. It writes what is pending when it is told to wait for more.
+    """
+
+    _failure: ssl.SSLCertVerificationError | None = None
+
+    def do_handshake(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback refers to this frame
+        try:
+            super().do_handshake()
+        except ssl.SSLCertVerificationError as refusal:
+            self._failure = refusal.with_traceback(None)
+            raise ssl.SSLWantReadError from None
+
+
 def delegating_context(current: CurrentContext, protocol: str = HTTP_1_1) -> ssl.SSLContext:
     """Return a context that hands every handshake to the current one: certificates change without a restart."""
     front = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    front.sslobject_class = AlertingSslObject
 
     def choose(connection: ssl.SSLObject, _name: str | None, _front: ssl.SSLContext) -> None:
         connection.context = current()

@@ -62,7 +62,7 @@ class ResourceAccess(Struct, frozen=True):
 
 async def who_am_i(client: Client) -> UserIdentity:
     status = await _create_review(client, SELF_SUBJECT_REVIEWS, {})
-    return _identity(status.get("userInfo") or {})
+    return read_identity(status.get("userInfo") or {})
 
 
 async def can_i(client: Client, access: ResourceAccess) -> bool:
@@ -92,10 +92,11 @@ async def review_token(client: Client, token: Sensitive[str], *, audiences: Sequ
         return None
     if audiences and not set(audiences) & set(status.get("audiences") or ()):
         return None  # an authenticator that does not know audiences answers without them
-    return _identity(user)
+    return read_identity(user)
 
 
-def _identity(user: Object) -> UserIdentity:
+def read_identity(user: Object) -> UserIdentity:
+    """Return the identity in a review, or in the spec of a CertificateSigningRequest."""
     extra = tuple((name, tuple(values)) for name, values in sorted((user.get("extra") or {}).items()))
     return UserIdentity(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
 

@@ -85,7 +85,6 @@ class Throttle(Struct, frozen=True):
 
 
 def retry_after(response: Response) -> float | None:
-    """Return the seconds of a Retry-After header; None when it is absent or invalid."""
     text = response.header("Retry-After")
     return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
 from datetime import timedelta
 from enum import StrEnum
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import orjson
@@ -18,11 +19,20 @@ from msgspec.structs import replace
 
 from watchword.api.http import Request, Response
 from watchword.api.json import limit_depth
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Object, ObjectKey, Resource, mapping_at
 from watchword.api.sensitive import Sensitive
+from watchword.kube.backoff import Throttle
 from watchword.kube.credentials import impersonation
 from watchword.kube.errors import Gone, MalformedResponse, NotFound
-from watchword.kube.request_sender import RequestSender, RetryPolicy, ServerCapabilities, decode, refusal
+from watchword.kube.request_sender import (
+    NO_RETRY,
+    ClockSkewMeter,
+    RequestSender,
+    RetryPolicy,
+    ServerCapabilities,
+    decode,
+    refusal,
+)
 from watchword.kube.transport import InProcessTransport, RequestHandler, Transport
 
 T = TypeVar("T")
@@ -31,31 +41,11 @@ RESTARTS = 3
 """How often a list starts again after its revision expired; the last attempt asks for a single page."""
 
 
-class ListPage(Struct, Generic[T], frozen=True):
-    """Items of one page, their revision, and the token of the next page (empty: this is the last)."""
+class ObjectList(Struct, Generic[T], frozen=True):
+    """The items of a list and the revision at which they were read."""
 
     items: list[T]
     resource_version: str
-    continue_token: str
-
-
-async def collect(fetch: Callable[[str, int], Awaitable[ListPage[T]]], *, limit: int) -> tuple[list[T], str]:
-    """Fetch page after page; when the revision expires (410), start again, the last time without a limit."""
-    for restart in range(RESTARTS + 1):
-        last_chance = restart == RESTARTS
-        items: list[T] = []
-        token = ""
-        try:
-            while True:
-                page = await fetch(token, 0 if last_chance else limit)
-                items.extend(page.items)
-                token = page.continue_token
-                if not token:
-                    return items, page.resource_version
-        except Gone:
-            if not token:
-                raise
-    raise AssertionError("a list without a limit has no second page")
 
 
 class _ListMetadata(msgspec.Struct, rename="camel"):
@@ -71,38 +61,17 @@ class _RawList(msgspec.Struct):
 _decode_list = msgspec.json.Decoder(_RawList).decode
 
 
-def _read_list(body: bytes) -> _RawList:
-    try:
-        return _decode_list(body)
-    except RecursionError:
-        return _decode_list(limit_depth(body))
-
-
-def read_raw_page(resource: Resource, response: Response) -> ListPage[bytes]:
-    """Split a list into its items without decoding them; each gets its kind, as in watch events."""
+def _read_page(response: Response) -> _RawList:
     if not 200 <= response.status < 300:
         raise refusal(response)
     try:
-        page = _read_list(response.body)
+        try:
+            return _decode_list(response.body)
+        except RecursionError:
+            return _decode_list(limit_depth(response.body))
     except (msgspec.MsgspecError, UnicodeDecodeError) as cause:
         decode(response)  # raises a more exact error for what came instead
         raise MalformedResponse("the server answered a list request with something that is not a list") from cause
-    prefix = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
-    items = [_with_kind(limit_depth(bytes(item)), prefix) for item in page.items or ()]
-    return ListPage(items, page.metadata.resource_version, page.metadata.continue_)
-
-
-def read_page(resource: Resource, response: Response) -> ListPage[Object]:
-    """Decode a list; each item gets its kind, which built-in lists leave out."""
-    answer = decode(response)
-    items = answer.get("items") or []
-    metadata = answer.get("metadata") or {}
-    if not isinstance(items, list) or not isinstance(metadata, dict):
-        raise MalformedResponse("the server answered a list request with something that is not a list")
-    for item in items:
-        item.setdefault("apiVersion", resource.api_version)
-        item.setdefault("kind", resource.kind)
-    return ListPage(items, str(metadata.get("resourceVersion") or ""), metadata.get("continue") or "")
 
 
 def _with_kind(item: bytes, prefix: bytes) -> bytes:
@@ -122,21 +91,6 @@ class PatchType(StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-class ObjectList(Struct, frozen=True):
-    """The items of a list and the revision at which they were read."""
-
-    items: list[Object]
-    resource_version: str
-    continue_token: str = ""
-
-
-class RawList(Struct, frozen=True):
-    """The items of a list as undecoded JSON, and the revision at which they were read."""
-
-    items: list[bytes]
-    resource_version: str
-
-
 class Client:
     """Sends requests to one API server as one identity. Every verb raises the errors of `kube.errors`."""
 
@@ -151,12 +105,12 @@ class Client:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._headers: tuple[tuple[str, str], ...] = (("Accept", "application/json"), ("User-Agent", user_agent))
-        self._with_type: dict[
-            str, tuple[tuple[str, str], ...]
-        ] = {}  # equal tuples are shared: transports cache by them
+        # Equal tuples are shared: transports cache by them.
+        self._with_type: dict[str, tuple[tuple[str, str], ...]] = {}
         spread = random or Random()  # noqa: S311 - spreads retries, guards nothing
+        in_flight = asyncio.Semaphore(max_in_flight)
         self._sender = RequestSender(
-            transport, retry or RetryPolicy(), max_in_flight=max_in_flight, random=spread, now=now
+            transport, retry or RetryPolicy(), in_flight, spread, Throttle(spread), ClockSkewMeter(now)
         )
 
     @classmethod
@@ -175,33 +129,27 @@ class Client:
 
     def over(self, transport: Transport) -> Client:
         """Return the same client over another transport; limits and retries are shared."""
-        other = copy(self)
-        other._sender = self._sender.over(transport)  # noqa: SLF001 - a copy of ourselves
-        return other
+        return self._with(replace(self._sender, transport=transport), self._headers)
 
     def without_retries(self) -> Client:
-        """Return the same client for a caller that retries by itself."""
-        other = copy(self)
-        other._sender = self._sender.without_retries()  # noqa: SLF001 - a copy of ourselves
-        return other
+        return self._with(replace(self._sender, policy=NO_RETRY), self._headers)
 
     def impersonating(self, user: str, *, groups: tuple[str, ...] = ()) -> Client:
-        other = copy(self)
-        other._headers = (*self._headers, *impersonation(user, "", groups, {}))  # noqa: SLF001 - a copy of ourselves
-        other._with_type = {}  # noqa: SLF001 - same
-        return other
+        return self._with(self._sender, (*self._headers, *impersonation(user, "", groups, {})))
 
     def accepting(self, media_type: str) -> Client:
         """Return a client over the same connection that asks for another media type than JSON."""
+        kept = (row for row in self._headers if row[0] != "Accept")
+        return self._with(self._sender, (("Accept", media_type), *kept))
+
+    def _with(self, sender: RequestSender, headers: tuple[tuple[str, str], ...]) -> Client:
         other = copy(self)
-        kept = tuple(row for row in self._headers if row[0] != "Accept")
-        other._headers = (("Accept", media_type), *kept)  # noqa: SLF001 - a copy of ourselves
-        other._with_type = {}  # noqa: SLF001 - same
+        other._sender, other._headers, other._with_type = sender, headers, {}  # noqa: SLF001 - a copy of ourselves
         return other
 
-    async def get(self, resource: Resource, key: ObjectKey, *, subresource: str = "") -> Object:
+    async def get(self, resource: Resource, key: ObjectKey) -> Object:
         """Read one object; `NotFound` when it is not there."""
-        return await self._object("GET", resource.path(key, subresource=subresource))
+        return await self._object("GET", object_path(resource, key))
 
     async def find(self, resource: Resource, key: ObjectKey) -> Object | None:
         try:
@@ -211,14 +159,17 @@ class Client:
 
     async def list(
         self, resource: Resource, *, namespace: str = "", labels: str = "", fields: str = "", limit: int = 500
-    ) -> ObjectList:
-        """Read a whole collection, page by page, as of one revision."""
-
-        async def fetch(token: str, size: int) -> ListPage[Object]:
-            query = _list_query(labels, fields, size, token)
-            return read_page(resource, await self.request("GET", resource.path(namespace=namespace), query=query))
-
-        return ObjectList(*await collect(fetch, limit=limit))
+    ) -> ObjectList[Object]:
+        """Read a whole collection, page by page, as of one revision; each item has its kind."""
+        raw = await self.list_raw(resource, namespace=namespace, labels=labels, fields=fields, limit=limit)
+        kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+        try:
+            items: list[Object] = [kind | orjson.loads(item) for item in raw.items]
+        except (orjson.JSONDecodeError, TypeError) as cause:
+            raise MalformedResponse("the server answered a list request with an item that is no object") from cause
+        if not all(isinstance(mapping_at(item, "metadata").get("name"), str) for item in items):
+            raise MalformedResponse("the server answered a list request with an object that has no name")
+        return ObjectList(items, raw.resource_version)
 
     async def list_raw(
         self,
@@ -229,26 +180,36 @@ class Client:
         fields: str = "",
         limit: int = 500,
         reduce: Callable[[bytes], bytes | None] = bytes,
-    ) -> RawList:
-        """Read a whole collection, page by page, without decoding the objects; `reduce` shortens or drops each."""
+    ) -> ObjectList[bytes]:
+        """Read a whole collection without decoding the objects, each with its kind; `reduce` shortens or drops each.
 
-        async def fetch(token: str, size: int) -> ListPage[bytes]:
-            query = _list_query(labels, fields, size, token)
-            page = read_raw_page(resource, await self.request("GET", resource.path(namespace=namespace), query=query))
-            kept = (reduce(item) for item in page.items)
-            return replace(page, items=[item for item in kept if item is not None])
+        When the revision expires (410) between two pages, it starts again, the last time without a limit.
+        """
+        path = resource.path(namespace=namespace)
+        prefix = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
+        for size in (*[limit] * RESTARTS, 0):
+            items: list[bytes] = []
+            query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(size or "")}
+            try:
+                while True:
+                    page = _read_page(await self.request("GET", path, query=query))
+                    kept = (reduce(_with_kind(limit_depth(bytes(item)), prefix)) for item in page.items or ())
+                    items += [item for item in kept if item is not None]
+                    if not page.metadata.continue_:
+                        return ObjectList(items, page.metadata.resource_version)
+                    query["continue"] = page.metadata.continue_
+            except Gone:
+                if "continue" not in query:
+                    raise
+        raise AssertionError("a list without a limit has no second page")
 
-        return RawList(*await collect(fetch, limit=limit))
-
-    async def create(self, resource: Resource, obj: Object, *, subresource: str = "", dry_run: bool = False) -> Object:
-        """Create an object; with a subresource, post to that of the named object."""
-        key = ObjectKey.of(obj)
-        path = resource.path(key, subresource=subresource) if subresource else resource.path(namespace=key.namespace)
+    async def create(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Object:
+        path = resource.path(namespace=ObjectKey.of(obj).namespace)
         return await self._object("POST", path, body=obj, query=_dry(dry_run))
 
     async def update(self, resource: Resource, obj: Object, *, subresource: str = "", dry_run: bool = False) -> Object:
         """Replace an object; its resourceVersion, when present, must equal the stored one."""
-        path = resource.path(ObjectKey.of(obj), subresource=subresource)
+        path = object_path(resource, ObjectKey.of(obj), subresource)
         return await self._object("PUT", path, body=obj, query=_dry(dry_run))
 
     async def patch(
@@ -262,7 +223,7 @@ class Client:
         dry_run: bool = False,
     ) -> Object:
         """Change part of an object; put `metadata.uid`/`resourceVersion` in a merge patch as preconditions."""
-        path = resource.path(key, subresource=subresource)
+        path = object_path(resource, key, subresource)
         return await self._object("PATCH", path, body=patch, query=_dry(dry_run), content_type=kind)
 
     async def apply(
@@ -277,7 +238,7 @@ class Client:
     ) -> Object:
         """Apply fields by server-side apply; `Conflict` when another manager owns one and `force` is off."""
         query = {"fieldManager": manager, "force": "true" if force else "false", **_dry(dry_run)}
-        path = resource.path(ObjectKey.of(obj), subresource=subresource)
+        path = object_path(resource, ObjectKey.of(obj), subresource)
         return await self._object("PATCH", path, body=obj, query=query, content_type=PatchType.APPLY)
 
     async def delete(
@@ -294,20 +255,7 @@ class Client:
         preconditions = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
         if preconditions:
             options["preconditions"] = preconditions
-        await self._object("DELETE", resource.path(key), body=options)
-
-    async def delete_collection(
-        self,
-        resource: Resource,
-        *,
-        namespace: str = "",
-        labels: str = "",
-        fields: str = "",
-        propagation: str = "Background",
-    ) -> None:
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-        query = {"labelSelector": labels, "fieldSelector": fields}
-        await self._object("DELETE", resource.path(namespace=namespace), body=options, query=query)
+        await self._object("DELETE", object_path(resource, key), body=options)
 
     async def read(self, path: str, *, query: Mapping[str, str] | None = None) -> bytes:
         """Read any path (`/version`, `/readyz`, OpenAPI …) and return the response unchanged."""
@@ -323,6 +271,12 @@ class Client:
 
     async def close(self) -> None:
         await self.transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def request(
         self,
@@ -368,8 +322,11 @@ class Client:
         return decode(await self.request(method, path, body=body, query=query, content_type=content_type))
 
 
-def _list_query(labels: str, fields: str, limit: int, token: str) -> dict[str, str]:
-    return {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit or ""), "continue": token}
+def object_path(resource: Resource, key: ObjectKey, subresource: str = "") -> str:
+    """Return the path of one object; `NotFound` for a name that none can have: the path would be of something else."""
+    if not key.name or not {".", ".."}.isdisjoint((key.name, key.namespace)):
+        raise NotFound(f"{resource.group_resource} {key.name!r} not found: no object can have this name", code=404)
+    return resource.path(key, subresource=subresource)
 
 
 def _dry(dry_run: bool) -> dict[str, str]:  # noqa: FBT001 - private, named at each call

@@ -32,30 +32,26 @@ FOLDER_VARIABLE = "WATCHWORD_SERVICE_ACCOUNT"
 
 
 def service_account_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the pod's service account."""
     return Path(environment.get(FOLDER_VARIABLE) or SERVICE_ACCOUNT_FOLDER)
 
 
-def is_in_cluster(environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> bool:
-    folder = folder or service_account_folder(environment)
-    return bool(environment.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").is_file()
+def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
+    is_pod = bool(environment.get("KUBERNETES_SERVICE_HOST"))
+    return is_pod and (service_account_folder(environment) / "token").is_file()
 
 
-def incluster_endpoint(environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> Endpoint:
-    folder = folder or service_account_folder(environment)
+def incluster_endpoint(environment: Mapping[str, str] = os.environ) -> Endpoint:
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ConfigError("this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
     address = f"[{host}]" if ":" in host else host
-    return Endpoint(f"https://{address}:{port}", ca=WatchedFile(folder / "ca.crt", "certificate authority"))
+    ca = WatchedFile(service_account_folder(environment) / "ca.crt", "certificate authority")
+    return Endpoint(f"https://{address}:{port}", ca=ca)
 
 
-def incluster_credential(
-    folder: Path | None = None, *, environment: Mapping[str, str] = os.environ
-) -> StoredCredential:
+def incluster_credential(environment: Mapping[str, str] = os.environ) -> StoredCredential:
     """Return the pod's service account token; it is read again when the kubelet renews it."""
-    folder = folder or service_account_folder(environment)
-    return StoredCredential(token=WatchedFile(folder / "token", "token file"))
+    return StoredCredential(token=WatchedFile(service_account_folder(environment) / "token", "token file"))
 
 
 _log = logging.getLogger(__name__)
@@ -75,12 +71,8 @@ def connect(
     """
     wants_file = kubeconfig_path is not None or context or any(p.exists() for p in find_kubeconfigs(environment))
     if not wants_file and is_in_cluster(environment):
-        return connect_incluster(environment=environment, **options)
+        return make_client(incluster_endpoint(environment), incluster_credential(environment), **options)
     return client_for_context(load_kubeconfig(kubeconfig_path, environment).choose(context), **options)
-
-
-def connect_incluster(*, environment: Mapping[str, str] = os.environ, **options: Any) -> Client:
-    return make_client(incluster_endpoint(environment), incluster_credential(environment=environment), **options)
 
 
 def client_for_context(choice: ResolvedContext, **options: Any) -> Client:

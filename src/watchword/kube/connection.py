@@ -36,7 +36,6 @@ class ResponseParser:
         self._overhead = 0  # bytes that are not the body: head, chunk lines, trailers
 
     def feed(self, data: bytes) -> None:
-        """Parse received bytes; raises `HttpProtocolError`."""
         self._overhead += len(data)
         try:
             self._running.feed_data(data)
@@ -90,7 +89,6 @@ class ResponseParser:
         self.headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
-        """Decide how the body is delimited."""
         version = self._running.get_http_version()
         if version not in ("1.1", "1.0") or (self._is_chunked and version == "1.0"):
             raise HttpProtocolError("the answer is not HTTP/1.1")

@@ -43,7 +43,6 @@ class FixedCredential(Struct, frozen=True):
         return self.credential
 
     async def renewed(self, rejected: Credential) -> Credential | None:  # noqa: ARG002 - the protocol's shape
-        """Return None: there is no other."""
         return None
 
 
@@ -66,7 +65,6 @@ class StoredCredential(Struct):
         return self._held
 
     async def renewed(self, rejected: Credential) -> Credential | None:
-        """Check the files immediately; return another credential only when they changed."""
         self._held = self._read()
         return None if self._held == rejected else self._held
 

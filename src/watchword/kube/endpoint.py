@@ -36,7 +36,9 @@ class Endpoint(Struct, frozen=True):
     def __post_init__(self) -> None:
         force_setattr(self, "server", normalize_server_url(self.server))
         if self.proxy:
-            _check_proxy(self.proxy)
+            parts = _split(self.proxy, "proxy-url")
+            if parts.scheme not in {"http", "https"} or not parts.hostname:
+                raise ConfigError("proxy-url must be an http or https URL: other proxies are not supported")
         if self.insecure and self.ca:
             raise ConfigError("a certificate authority and insecure-skip-tls-verify exclude each other: remove one")
 
@@ -104,12 +106,6 @@ def is_loopback_host(host: str) -> bool:
         return host == "localhost"
 
 
-def _check_proxy(text: str) -> None:
-    parts = _split(text, "proxy-url")
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigError("proxy-url must be an http or https URL: other proxies are not supported")
-
-
 def _split(text: str, what: str) -> SplitResult:
     try:
         parts = urlsplit(text)
@@ -134,44 +130,42 @@ class ProxyError(Exception):
     """The proxy cannot be reached, or refuses to connect."""
 
 
-class ConnectionDialer(Struct, frozen=True):
-    """Opens connections to one endpoint."""
+async def dial(endpoint: Endpoint, context: ssl.SSLContext | None) -> ClientConnection:
+    """Return a connection to an endpoint; raises `NotConnected`."""
+    target = urlsplit(endpoint.server)
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            if endpoint.proxy:
+                return await _dial_through_proxy(endpoint, target, context)
+            return await connect(_host(target), _port(target), context, endpoint.server_name)
+    except (OSError, TimeoutError, ValueError, ProxyError) as cause:
+        raise NotConnected from cause
 
-    endpoint: Endpoint
 
-    async def dial(self, context: ssl.SSLContext | None) -> ClientConnection:
-        """Return a connection; raises `NotConnected`."""
-        target = urlsplit(self.endpoint.server)
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                if self.endpoint.proxy:
-                    return await self._through_proxy(target, context)
-                return await connect(_host(target), _port(target), context, self.endpoint.server_name)
-        except (OSError, TimeoutError, ValueError, ProxyError) as cause:
-            raise NotConnected from cause
-
-    async def _through_proxy(self, target: SplitResult, context: ssl.SSLContext | None) -> ClientConnection:
-        proxy = urlsplit(self.endpoint.proxy)
-        try:
-            to_proxy = ssl.create_default_context() if proxy.scheme == "https" else None
-            connection = await connect(_host(proxy), _port(proxy), to_proxy)
-        except (OSError, ValueError) as cause:
-            raise ProxyError("the proxy cannot be reached") from cause
-        if context is None:
-            return connection
-        try:
-            await _open_tunnel(connection, proxy, f"{_bracketed(_host(target))}:{_port(target)}")
-            name = self.endpoint.server_name or _host(target)
-            inner = ClientConnection()
-            loop = asyncio.get_running_loop()
-            transport = await loop.start_tls(connection.transport, inner, context, server_hostname=name)
-            if transport is None:
-                raise ProxyError("the proxy closed the connection")
-        except BaseException:
-            connection.abort()
-            raise
-        inner.connection_made(transport)
-        return inner
+async def _dial_through_proxy(
+    endpoint: Endpoint, target: SplitResult, context: ssl.SSLContext | None
+) -> ClientConnection:
+    proxy = urlsplit(endpoint.proxy)
+    try:
+        to_proxy = ssl.create_default_context() if proxy.scheme == "https" else None
+        connection = await connect(_host(proxy), _port(proxy), to_proxy)
+    except (OSError, ValueError) as cause:
+        raise ProxyError("the proxy cannot be reached") from cause
+    if context is None:
+        return connection
+    try:
+        await _open_tunnel(connection, proxy, f"{_bracketed(_host(target))}:{_port(target)}")
+        name = endpoint.server_name or _host(target)
+        inner = ClientConnection()
+        loop = asyncio.get_running_loop()
+        transport = await loop.start_tls(connection.transport, inner, context, server_hostname=name)
+        if transport is None:
+            raise ProxyError("the proxy closed the connection")
+    except BaseException:
+        connection.abort()
+        raise
+    inner.connection_made(transport)
+    return inner
 
 
 async def connect(host: str, port: int, context: ssl.SSLContext | None, server_name: str = "") -> ClientConnection:
@@ -215,7 +209,6 @@ async def _open_tunnel(connection: ClientConnection, proxy: SplitResult, authori
 
 
 def proxy_authorization(proxy: SplitResult) -> list[str]:
-    """Return the Proxy-Authorization header, when the proxy's URL has a user."""
     if not proxy.username:
         return []
     who = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"

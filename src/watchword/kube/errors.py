@@ -5,17 +5,20 @@ KubeError
 ├── Unreachable           no answer: refused, reset, TLS failed
 │   ├── TimedOut          no response within the deadline
 │   ├── Untrusted         its certificate is not that of the server we mean
+│   ├── CertificateRefused  it ended the connection because of our client certificate
 │   └── Stalled           a watch that fell silent: neither events nor bookmarks
 ├── MalformedResponse       an answer that is not Kubernetes (HTML, truncated JSON)
 └── ApiStatusError        the server answered with a Status
     ├── BadRequest 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405
-    ├── Conflict 409     AlreadyExists 409  Gone 410        TooLarge 413   UnsupportedMediaType 415
+    ├── Conflict 409     AlreadyExists 409  Gone 410        UnsupportedMediaType 415
     ├── Invalid 422      TooManyRequests 429
     └── ServerError 5xx
 """
 
 from collections.abc import Mapping
 from typing import Any
+
+from watchword.api.meta import Object, mapping_at, rows_at
 
 
 class KubeError(Exception):
@@ -42,6 +45,10 @@ class Untrusted(Unreachable):
     """The server's certificate is not accepted: nothing was sent to it."""
 
 
+class CertificateRefused(Unreachable):
+    """The server refused the client certificate by a TLS alert: it is not reachable with this credential."""
+
+
 class CredentialReplaced(Unreachable):
     """A stream ended because another credential is in use from now on; it can be opened again at once."""
 
@@ -56,8 +63,6 @@ class MalformedResponse(KubeError):
 
 class ApiStatusError(KubeError):
     """The server refused; `status` is its Status object."""
-
-    code = 0
 
     def __init__(self, message: str, *, code: int, reason: str = "", status: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -99,10 +104,6 @@ class Gone(ApiStatusError):
     """410: the resource version is too old to continue from."""
 
 
-class TooLarge(ApiStatusError):
-    """413: the body exceeds the server's limit."""
-
-
 class UnsupportedMediaType(ApiStatusError):
     """406 or 415: no common media type."""
 
@@ -128,7 +129,6 @@ _BY_CODE: dict[int, type[ApiStatusError]] = {
     406: UnsupportedMediaType,
     409: Conflict,
     410: Gone,
-    413: TooLarge,
     415: UnsupportedMediaType,
     422: Invalid,
     429: TooManyRequests,
@@ -137,14 +137,14 @@ _BY_CODE: dict[int, type[ApiStatusError]] = {
 
 def error_from_status(code: int, status: Mapping[str, Any]) -> ApiStatusError:
     reason = str(status.get("reason") or "")
-    kind = (
-        AlreadyExists
-        if reason == "AlreadyExists"
-        else _BY_CODE.get(code, ServerError if code >= 500 else ApiStatusError)
-    )
+    by_code = _BY_CODE.get(code, ServerError if code >= 500 else ApiStatusError)
+    kind = AlreadyExists if reason == "AlreadyExists" else by_code
     message = str(status.get("message") or f"the server answered {code}")
     error = kind(message, code=code, reason=reason, status=status)
-    details = status.get("details")
-    seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
+    seconds = mapping_at(status, "details").get("retryAfterSeconds")
     error.retry_after = float(seconds) if isinstance(seconds, int) and 0 < seconds < 1_000_000 else None
     return error
+
+
+def causes_of(error: ApiStatusError) -> list[Object]:
+    return rows_at(error.status, "details", "causes")

@@ -22,7 +22,7 @@ from watchword.kube.errors import ConfigError
 from watchword.kube.tls import ClientCertificate
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-PIPE_DRAIN_SECONDS = 5.0  # seconds
+PIPE_DRAIN_SECONDS = 5.0
 LEEWAY = timedelta(seconds=10)
 """A credential this close to its expiry is not used any more."""
 
@@ -70,7 +70,8 @@ class ExecCredential(Struct):
 
     async def _refresh(self) -> Credential:
         self._held = None
-        interactive = choose_interactive(self.plugin.interactive_mode, terminal=_has_terminal())
+        has_terminal = sys.stdin is not None and sys.stdin.isatty()
+        interactive = choose_interactive(self.plugin.interactive_mode, terminal=has_terminal)
         output = await run_plugin(self.plugin, self.cluster, interactive=interactive, timeout=self.timeout)
         credential, self._expires_at = parse_exec_credential(output, self.plugin)
         self._held = Credential(credential.authorization, credential.certificate, self.headers)
@@ -174,7 +175,6 @@ def find_program(plugin: ExecPlugin) -> str:
 def plugin_environment(
     plugin: ExecPlugin, cluster: Object, inherited: Mapping[str, str], *, interactive: bool
 ) -> dict[str, str]:
-    """Return the plugin's environment: ours, the kubeconfig's additions, and the exec info."""
     spec: Object = {"interactive": interactive}
     if plugin.provide_cluster_info:
         spec["cluster"] = cluster
@@ -208,7 +208,3 @@ async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
 def _last_line(stderr: bytes) -> str:
     lines = stderr.decode(errors="replace").strip().splitlines()
     return f": {''.join(c for c in lines[-1] if c.isprintable())[:200]}" if lines else ""
-
-
-def _has_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()

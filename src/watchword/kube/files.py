@@ -5,8 +5,6 @@ import os
 import secrets
 import stat
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from watchword.kube.errors import ConfigError
@@ -16,22 +14,13 @@ ROOT = 0
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@contextmanager
-def open_trusted_folder(path: Path) -> Iterator[tuple[int, str]]:
+def _open_trusted_folder(path: Path) -> tuple[int, str]:
     """Open the folder that holds a path, made when it is missing; return its descriptor and the name within it.
 
     Links are followed only when this user or root owns them: in a shared folder, another user's link would choose
-    which file is replaced. Raises `ConfigError` for such a link, else `OSError`.
+    which file is replaced. Every step is taken from an opened folder, so none can be swapped. Raises `ConfigError` for
+    such a link, else `OSError`.
     """
-    descriptor, name = _walk(path)
-    try:
-        yield descriptor, name
-    finally:
-        os.close(descriptor)
-
-
-def _walk(path: Path) -> tuple[int, str]:
-    """Return the opened folder and the last name; every step is taken from an opened folder, so none can be swapped."""
     rest = deque(path.absolute().parts[1:])
     folder, links = os.open("/", _FOLDER), 0
     try:
@@ -117,8 +106,10 @@ class WatchedFile:
         try:
             signature = self._look()
             if not self._content or signature != self._signature:  # an empty content is an error
-                self._content = self._read_filled()
-                self._signature = signature
+                content = read_small_file(self.path, self.what)
+                if not content.strip():  # the writer truncated the file and has not written it yet
+                    raise ConfigError(f"{self.what} {self.path} is empty")
+                self._content, self._signature = content, signature
         except ConfigError:
             if not self._content:
                 raise
@@ -131,12 +122,6 @@ class WatchedFile:
             return ()
         return (found.st_mtime_ns, found.st_ino, found.st_size, found.st_dev)
 
-    def _read_filled(self) -> bytes:
-        content = read_small_file(self.path, self.what)
-        if not content.strip():  # the writer truncated the file and has not written it yet
-            raise ConfigError(f"{self.what} {self.path} is empty")
-        return content
-
 
 def write_private_file(path: Path, data: bytes) -> None:
     """Replace a file in one step, readable by its owner alone; never leaves a half-written one behind.
@@ -144,8 +129,11 @@ def write_private_file(path: Path, data: bytes) -> None:
     A link of this user or root is followed, and what it points at is replaced; another user's link is refused.
     """
     try:
-        with open_trusted_folder(path) as (folder, name):
+        folder, name = _open_trusted_folder(path)
+        try:
             _replace_in(folder, name, data)
+        finally:
+            os.close(folder)
     except OSError as cause:
         raise ConfigError(f"{path} cannot be written: {(cause.strerror or 'unknown reason').lower()}") from cause
 

@@ -17,15 +17,23 @@ from watchword.kube.connection import (
 )
 from watchword.kube.credentials import Credential, CredentialSource
 from watchword.kube.endpoint import (
-    ConnectionDialer,
     Endpoint,
     NotConnected,
     ProxyError,
     ReloadingTlsContext,
+    dial,
     is_loopback,
     proxy_authorization,
 )
-from watchword.kube.errors import ConfigError, KubeError, MalformedResponse, TimedOut, Unreachable, Untrusted
+from watchword.kube.errors import (
+    CertificateRefused,
+    ConfigError,
+    KubeError,
+    MalformedResponse,
+    TimedOut,
+    Unreachable,
+    Untrusted,
+)
 from watchword.kube.tls import ContextCache
 
 IDLE_SECONDS = 60.0  # shorter than the API server's own idle timeout, so that it never closes first
@@ -34,11 +42,10 @@ IDLE_SECONDS = 60.0  # shorter than the API server's own idle timeout, so that i
 class ConnectionPool:
     """Provides connections; every connection is returned to the pool, whatever happened to it."""
 
-    def __init__(self, dialer: ConnectionDialer) -> None:
-        self._dialer = dialer
-        self._idle: list[
-            tuple[float, ssl.SSLContext | None, ClientConnection]
-        ] = []  # idle since, and of which credential; the oldest first
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        # Idle since, and of which credential; the oldest first.
+        self._idle: list[tuple[float, ssl.SSLContext | None, ClientConnection]] = []
         self._in_use: dict[ClientConnection, ssl.SSLContext | None] = {}
         self._closed = False
 
@@ -46,7 +53,7 @@ class ConnectionPool:
         """Return a usable connection; raises `NotConnected`, and `Unreachable` once the pool is closed."""
         if self._closed:
             raise Unreachable("the client is closed", maybe_processed=False)
-        connection = self._find_idle(context) or await self._dialer.dial(context)
+        connection = self._find_idle(context) or await dial(self._endpoint, context)
         self._in_use[connection] = context
         return connection
 
@@ -59,7 +66,6 @@ class ConnectionPool:
             connection.abort()
 
     def close(self) -> None:
-        """Close every connection, also those in use."""
         self._closed = True
         for connection in (*self._in_use, *(connection for *_, connection in self._idle)):
             connection.abort()
@@ -67,18 +73,15 @@ class ConnectionPool:
         self._in_use.clear()
 
     def _find_idle(self, context: ssl.SSLContext | None) -> ClientConnection | None:
-        self._drop_old()
+        limit = asyncio.get_running_loop().time() - IDLE_SECONDS
+        while self._idle and (self._idle[0][0] < limit or not self._idle[0][2].is_reusable):
+            self._idle.pop(0)[2].abort()
         for place in range(len(self._idle) - 1, -1, -1):
             _, of, connection = self._idle[place]
             if of is context and connection.is_reusable:
                 del self._idle[place]
                 return connection
         return None
-
-    def _drop_old(self) -> None:
-        limit = asyncio.get_running_loop().time() - IDLE_SECONDS
-        while self._idle and (self._idle[0][0] < limit or not self._idle[0][2].is_reusable):
-            self._idle.pop(0)[2].abort()
 
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
@@ -146,6 +149,12 @@ _CERTIFICATE_ALERTS = (
 
 def to_kube_error(cause: BaseException, server: str, *, with_certificate: bool) -> KubeError:
     """Return our error for a failed request; the message names the server and the reason."""
+    alert = _alert(cause) if with_certificate else ""  # without one, it is not our credential that is refused
+    if alert and not isinstance(cause, NotConnected):  # before the handshake has ended, the peer has proved nothing
+        return CertificateRefused(
+            f"{server} rejected the client certificate ({alert}): it may be expired or of another authority",
+            maybe_processed=False,
+        )
     if isinstance(cause, NotConnected):
         error = Untrusted if isinstance(cause.__cause__, ssl.SSLCertVerificationError) else Unreachable
         return error(f"{server} cannot be reached: {_unconnected(cause.__cause__)}", maybe_processed=False)
@@ -153,15 +162,11 @@ def to_kube_error(cause: BaseException, server: str, *, with_certificate: bool) 
         return TimedOut(f"{server} did not answer in time")
     if isinstance(cause, ResponseTruncated):
         return Unreachable(f"{server} closed the connection in the middle of a response")
-    alert = _alert(cause)
-    if alert:
-        return Unreachable(
-            f"{server} rejected the client certificate ({alert}): it may be expired or of another authority",
-            maybe_processed=False,
-        )
     if isinstance(cause, HttpProtocolError):
         return MalformedResponse(f"{server} sent a response that is not valid HTTP")
-    return Unreachable(_lost(server, with_certificate=with_certificate))
+    # Many servers drop a connection whose client certificate they reject without an alert.
+    hint = ": it may have rejected the client certificate (expired, or of another authority)"
+    return Unreachable(f"{server} closed the connection without a response{hint if with_certificate else ''}")
 
 
 def _unconnected(cause: BaseException | None) -> str:
@@ -169,14 +174,6 @@ def _unconnected(cause: BaseException | None) -> str:
         if isinstance(cause, kind):
             return sentence(cause)
     return (getattr(cause, "strerror", None) or "the network failed").lower()
-
-
-def _lost(server: str, *, with_certificate: bool) -> str:
-    # Many servers drop a connection whose client certificate they reject without an alert.
-    hint = (
-        ": it may have rejected the client certificate (expired, or of another authority)" if with_certificate else ""
-    )
-    return f"{server} closed the connection without a response{hint}"
 
 
 def _certificate(cause: BaseException) -> str:
@@ -196,19 +193,20 @@ def _handshake(cause: BaseException) -> str:
     reason = _reason(cause)
     if reason in {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}:
         return "it does not speak TLS on this port"
-    if any(alert in reason for alert in _CERTIFICATE_ALERTS):
+    if _alert(cause):
         return "it rejected the client certificate"
     return f"the TLS handshake failed ({reason.lower().replace('_', ' ') or 'no reason given'})"
 
 
 def _alert(cause: BaseException) -> str:
+    """Return how the server refused our certificate; with TLS 1.3 it does so after the handshake. Empty: it did not."""
     reason = _reason(cause)
     return reason.lower().replace("_", " ") if any(alert in reason for alert in _CERTIFICATE_ALERTS) else ""
 
 
 def _reason(cause: BaseException | None) -> str:
     for _ in range(5):
-        if cause is None:
+        if cause is None or isinstance(cause, ProxyError):  # a proxy is not shown the certificate
             return ""
         reason = getattr(cause, "reason", None) if isinstance(cause, ssl.SSLError) else None
         if isinstance(reason, str):
@@ -247,7 +245,7 @@ class HttpsTransport:
         self._credentials = credentials
         self._tls = ReloadingTlsContext(endpoint, contexts or ContextCache())
         self._body_limit = body_limit
-        self._pool = ConnectionPool(ConnectionDialer(endpoint))
+        self._pool = ConnectionPool(endpoint)
         self._writer = RequestWriter(endpoint)
         self._may_identify = endpoint.encrypted or is_loopback(endpoint.server)
 

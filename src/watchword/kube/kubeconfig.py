@@ -1,4 +1,7 @@
-"""A kubeconfig as plain data: clusters, users, contexts; resolved, merged and written."""
+"""A kubeconfig as plain data: clusters, users, contexts; resolved, merged and written.
+
+A field of an entry has the name that it has in the file, where that differs; its type says how it is written.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import fields
 
 from watchword.api.meta import Object
 from watchword.api.sensitive import HiddenFields, Sensitive
@@ -21,21 +25,21 @@ class ClusterEntry(HiddenFields, frozen=True):
     hidden = ("ca_data", "proxy_url", "rest")
 
     server: str
-    ca_data: bytes = b""
-    ca_file: Path | None = None
-    insecure: bool = False
-    tls_server_name: str = ""
-    proxy_url: str = ""  # may hold a password
+    ca_data: bytes = field(default=b"", name="certificate-authority-data")
+    ca_file: Path | None = field(default=None, name="certificate-authority")
+    insecure: bool = field(default=False, name="insecure-skip-tls-verify")
+    tls_server_name: str = field(default="", name="tls-server-name")
+    proxy_url: str = field(default="", name="proxy-url")  # may hold a password
     rest: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Impersonation(Struct, frozen=True):
     """The impersonated user."""
 
-    user: str = ""
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    user: str = field(default="", name="as")
+    uid: str = field(default="", name="as-uid")
+    groups: tuple[str, ...] = field(default=(), name="as-groups")
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, name="as-user-extra")
 
 
 class UserEntry(HiddenFields, frozen=True):
@@ -44,14 +48,14 @@ class UserEntry(HiddenFields, frozen=True):
     hidden = ("certificate_data", "rest")
 
     token: Sensitive[str] | None = None
-    token_file: Path | None = None
-    certificate_data: bytes = b""
-    certificate_file: Path | None = None
-    key_data: Sensitive[bytes] | None = None
-    key_file: Path | None = None
+    token_file: Path | None = field(default=None, name="tokenFile")
+    certificate_data: bytes = field(default=b"", name="client-certificate-data")
+    certificate_file: Path | None = field(default=None, name="client-certificate")
+    key_data: Sensitive[bytes] | None = field(default=None, name="client-key-data")
+    key_file: Path | None = field(default=None, name="client-key")
     username: str = ""
     password: Sensitive[str] | None = None
-    plugin: ExecPlugin | None = None
+    plugin: ExecPlugin | None = field(default=None, name="exec")
     impersonation: Impersonation = field(default_factory=Impersonation)
     rest: Mapping[str, Any] = field(default_factory=dict)
 
@@ -112,18 +116,16 @@ class Kubeconfig(HiddenFields, frozen=True):
 
 def merge(configs: list[Kubeconfig]) -> Kubeconfig:
     """Merge as kubectl does: of each name, and of current-context, the first one counts."""
-    clusters: dict[str, ClusterEntry] = {}
-    users: dict[str, UserEntry] = {}
-    contexts: dict[str, ContextEntry] = {}
-    rest: Object = {}
-    current = ""
+    merged = Kubeconfig()
     for config in configs:
-        clusters = {**config.clusters, **clusters}
-        users = {**config.users, **users}
-        contexts = {**config.contexts, **contexts}
-        rest = {**config.rest, **rest}
-        current = current or config.current_context
-    return Kubeconfig(clusters, users, contexts, current, rest)
+        merged = Kubeconfig(
+            {**config.clusters, **merged.clusters},
+            {**config.users, **merged.users},
+            {**config.contexts, **merged.contexts},
+            merged.current_context or config.current_context,
+            {**config.rest, **merged.rest},
+        )
+    return merged
 
 
 def to_document(config: Kubeconfig) -> Object:
@@ -132,74 +134,47 @@ def to_document(config: Kubeconfig) -> Object:
         "apiVersion": "v1",
         "kind": "Config",
         **config.rest,
-        "clusters": [{"name": n, "cluster": _cluster_document(c)} for n, c in config.clusters.items()],
-        "users": [{"name": n, "user": _user_document(u)} for n, u in config.users.items()],
-        "contexts": [{"name": n, "context": _context_document(c)} for n, c in config.contexts.items()],
+        "clusters": [{"name": n, "cluster": _document(c)} for n, c in config.clusters.items()],
+        "users": [{"name": n, "user": _document(u)} for n, u in config.users.items()],
+        "contexts": [{"name": n, "context": _document(c)} for n, c in config.contexts.items()],
         "current-context": config.current_context,
     }
 
 
-def _cluster_document(cluster: ClusterEntry) -> Object:
-    return _filled(
-        {
-            "server": cluster.server,
-            "certificate-authority-data": _base64(cluster.ca_data),
-            "certificate-authority": str(cluster.ca_file or ""),
-            "insecure-skip-tls-verify": cluster.insecure,
-            "tls-server-name": cluster.tls_server_name,
-            "proxy-url": cluster.proxy_url,
-        },
-        cluster.rest,
-    )
+def _document(entry: Struct) -> Object:
+    """Return an entry as it is written: by the names of the file, without what is empty."""
+    written: Object = {}
+    for each in fields(entry):
+        value = getattr(entry, each.name)
+        if each.name == "rest":
+            written |= value
+        elif isinstance(value, Impersonation):
+            written |= _document(value)
+        elif value:
+            written[each.encode_name] = _plain(value)
+    return written
 
 
-def _context_document(context: ContextEntry) -> Object:
-    return _filled({"cluster": context.cluster, "user": context.user, "namespace": context.namespace}, context.rest)
-
-
-def _user_document(user: UserEntry) -> Object:
-    other = user.impersonation
-    return _filled(
-        {
-            "token": user.token.reveal() if user.token else "",
-            "tokenFile": str(user.token_file or ""),
-            "client-certificate-data": _base64(user.certificate_data),
-            "client-certificate": str(user.certificate_file or ""),
-            "client-key-data": _base64(user.key_data.reveal() if user.key_data else b""),
-            "client-key": str(user.key_file or ""),
-            "username": user.username,
-            "password": user.password.reveal() if user.password else "",
-            "exec": _plugin_document(user.plugin) if user.plugin else {},
-            "as": other.user,
-            "as-uid": other.uid,
-            "as-groups": list(other.groups),
-            "as-user-extra": {key: list(values) for key, values in other.extra.items()},
-        },
-        user.rest,
-    )
+def _plain(value: Any) -> Any:
+    value = value.reveal() if isinstance(value, Sensitive) else value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, ExecPlugin):
+        return _plugin_document(value)
+    return str(value) if isinstance(value, Path) else value
 
 
 def _plugin_document(plugin: ExecPlugin) -> Object:
-    return _filled(
-        {
-            "apiVersion": plugin.api_version,
-            "command": plugin.command,
-            "args": list(plugin.arguments),
-            "env": [{"name": name, "value": value} for name, value in plugin.environment.items()],
-            "interactiveMode": plugin.interactive_mode,
-            "installHint": plugin.install_hint,
-            "provideClusterInfo": plugin.provide_cluster_info,
-        },
-        {},
-    )
-
-
-def _filled(fields: Object, rest: Mapping[str, Any]) -> Object:
-    return {**rest, **{key: value for key, value in fields.items() if value}}
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+    document = {
+        "apiVersion": plugin.api_version,
+        "command": plugin.command,
+        "args": list(plugin.arguments),
+        "env": [{"name": name, "value": value} for name, value in plugin.environment.items()],
+        "interactiveMode": plugin.interactive_mode,
+        "installHint": plugin.install_hint,
+        "provideClusterInfo": plugin.provide_cluster_info,
+    }
+    return {key: value for key, value in document.items() if value}
 
 
 def _names(entries: Mapping[str, Any]) -> str:

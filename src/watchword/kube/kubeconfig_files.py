@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct, structs
+
 from watchword.api.meta import Object
 from watchword.api.names import RESTRICTED_KUBECONFIGS
 from watchword.api.sensitive import Sensitive
@@ -19,6 +21,8 @@ from watchword.kube.exec_plugin import VERSIONS, ExecPlugin
 from watchword.kube.files import read_small_file, write_private_file
 
 T = TypeVar("T")
+S = TypeVar("S", str, bytes)
+E = TypeVar("E", kubeconfig.ClusterEntry, kubeconfig.ContextEntry)
 _MODES = ("Never", "IfAvailable", "Always")
 _NOWHERE = Path("/nonexistent")
 
@@ -37,56 +41,47 @@ def parse_kubeconfig(
     if fields.text("kind") not in {"", "Config"} or fields.text("apiVersion") not in {"", "v1"}:
         raise ConfigError("the kubeconfig is of another kind than Config v1")
     return kubeconfig.Kubeconfig(
-        clusters=fields.entries("clusters", "cluster", _cluster),
+        clusters=fields.entries("clusters", "cluster", _entry(kubeconfig.ClusterEntry)),
         users=fields.entries("users", "user", _user),
-        contexts=fields.entries("contexts", "context", _context),
+        contexts=fields.entries("contexts", "context", _entry(kubeconfig.ContextEntry)),
         current_context=fields.text("current-context"),
-        rest=fields.rest(),
+        rest=fields.values,
     )
 
 
-def _cluster(fields: _Fields) -> kubeconfig.ClusterEntry:
-    return kubeconfig.ClusterEntry(
-        server=fields.text("server"),
-        ca_data=fields.data("certificate-authority-data"),
-        ca_file=fields.path("certificate-authority"),
-        insecure=fields.truth("insecure-skip-tls-verify"),
-        tls_server_name=fields.text("tls-server-name"),
-        proxy_url=fields.text("proxy-url"),
-        rest=fields.rest(),
-    )
+def _read(kind: type[Struct], fields: _Fields) -> Object:
+    """Return the fields of an entry that have a type of the file, by the names of the kind."""
+    readers: Mapping[Any, Callable[[str], Any]] = {
+        str: fields.text,
+        bool: fields.truth,
+        bytes: fields.data,
+        Path | None: fields.path,
+        Sensitive[str] | None: lambda name: _secret(fields.text(name)),
+        Sensitive[bytes] | None: lambda name: _secret(fields.data(name)),
+        tuple[str, ...]: fields.texts,
+    }
+    known = [each for each in structs.fields(kind) if each.type in readers]
+    return {each.name: readers[each.type](each.encode_name) for each in known}
 
 
-def _context(fields: _Fields) -> kubeconfig.ContextEntry:
-    return kubeconfig.ContextEntry(fields.text("cluster"), fields.text("user"), fields.text("namespace"), fields.rest())
+def _entry(kind: type[E]) -> Callable[[_Fields], E]:
+    return lambda fields: kind(**_read(kind, fields), rest=fields.values)
 
 
 def _user(fields: _Fields) -> kubeconfig.UserEntry:
     if fields.take("auth-provider", dict, {}):
         raise ConfigError(f"{fields.what} uses auth-provider, which Kubernetes removed: use an exec plugin")
-    key = fields.data("client-key-data")
-    return kubeconfig.UserEntry(
-        token=_secret(fields.text("token")),
-        token_file=fields.path("tokenFile"),
-        certificate_data=fields.data("client-certificate-data"),
-        certificate_file=fields.path("client-certificate"),
-        key_data=Sensitive(key) if key else None,
-        key_file=fields.path("client-key"),
-        username=fields.text("username"),
-        password=_secret(fields.text("password")),
-        plugin=_plugin(fields.part("exec")),
-        impersonation=_impersonation(fields),
-        rest=fields.rest(),
-    )
+    known = _read(kubeconfig.UserEntry, fields)
+    plugin, impersonation = _plugin(fields.part("exec")), _impersonation(fields)
+    return kubeconfig.UserEntry(**known, plugin=plugin, impersonation=impersonation, rest=fields.values)
 
 
 def _impersonation(fields: _Fields) -> kubeconfig.Impersonation:
-    user, uid, groups = fields.text("as"), fields.text("as-uid"), fields.texts("as-groups")
-    extra = fields.part("as-user-extra")
+    known, extra = _read(kubeconfig.Impersonation, fields), fields.part("as-user-extra")
     values = {key: extra.texts(key) for key in list(extra.values)}
-    if (uid or groups or values) and not user:
+    if (known["uid"] or known["groups"] or values) and not known["user"]:
         raise ConfigError(f"{fields.what} impersonates groups or a uid without a user: set as")
-    return kubeconfig.Impersonation(user, uid, groups, values)
+    return kubeconfig.Impersonation(**known, extra=values)
 
 
 def _plugin(fields: _Fields) -> ExecPlugin | None:
@@ -115,8 +110,8 @@ def _plugin(fields: _Fields) -> ExecPlugin | None:
     )
 
 
-def _secret(text: str) -> Sensitive[str] | None:
-    return Sensitive(text) if text else None
+def _secret(value: S) -> Sensitive[S] | None:
+    return Sensitive(value) if value else None
 
 
 class _Fields:
@@ -189,12 +184,8 @@ class _Fields:
             found.setdefault(label, read(part))
         return found
 
-    def rest(self) -> Object:
-        return self.values
-
 
 def read_kubeconfig(path: Path) -> kubeconfig.Kubeconfig:
-    """Read one file; `ConfigError` names it when it cannot be used."""
     data = read_small_file(path, "kubeconfig")
     if not data.strip():
         raise ConfigError(f"kubeconfig {path} is empty")

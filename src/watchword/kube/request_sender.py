@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from copy import copy
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -66,7 +65,6 @@ NO_RETRY = RetryPolicy(attempts=1)
 
 
 def is_idempotent(request: Request) -> bool:
-    """Whether sending the request twice leaves the same state as sending it once."""
     return request.method in _SAFE_METHODS or request.header("Content-Type") == _APPLY_TYPE
 
 
@@ -147,47 +145,32 @@ class ServerCapabilities(Struct):
     supports_watch_list: bool = True  # until it refuses or ignores the request for its initial state
 
 
-class RequestSender:
+class RequestSender(Struct, frozen=True):
     """Sends requests over a transport with retries; watches do not count towards the concurrency limit."""
 
-    def __init__(
-        self, transport: Transport, policy: RetryPolicy, *, max_in_flight: int, random: Random, now: Callable[[], float]
-    ) -> None:
-        self.transport = transport
-        self._policy = policy
-        self._in_flight = asyncio.Semaphore(max_in_flight)
-        self._random = random
-        self._throttle = Throttle(random)
-        self.skew = ClockSkewMeter(now)
-        self.server = ServerCapabilities()
-
-    def over(self, transport: Transport) -> RequestSender:
-        """Return a sender for another transport that shares limits and metrics."""
-        other = copy(self)
-        other.transport = transport
-        return other
-
-    def without_retries(self) -> RequestSender:
-        """Return a sender that shares everything else, for a caller that retries by itself."""
-        other = copy(self)
-        other._policy = NO_RETRY  # noqa: SLF001 - a copy of ourselves
-        return other
+    transport: Transport
+    policy: RetryPolicy
+    in_flight: asyncio.Semaphore
+    random: Random
+    throttle: Throttle
+    skew: ClockSkewMeter
+    server: ServerCapabilities = field(default_factory=ServerCapabilities)
 
     async def send(self, request: Request) -> Response:
         """Send, retry while that may help, and return the last response; `Unreachable` when there was none."""
         now = asyncio.get_running_loop().time
-        give_up_at = now() + self._policy.deadline
+        give_up_at = now() + self.policy.deadline
         failures = 0
         while True:
-            held_back = self._throttle.refusal(request, now())
+            held_back = self.throttle.refusal(request, now())
             outcome = held_back or await self._attempt(request, give_up_at)
             if isinstance(outcome, Response) and outcome.status < 429:
                 return outcome
             failures += 1
-            wait = choose_retry_delay(self._policy, request, outcome, failures, self._random)
+            wait = choose_retry_delay(self.policy, request, outcome, failures, self.random)
             if isinstance(outcome, Response) and outcome.status == 429 and wait is not None:
-                wait = self._throttle.delay(request, now()) or wait
-            if wait is None or now() + wait >= give_up_at or (held_back and wait > self._policy.backoff.limit):
+                wait = self.throttle.delay(request, now()) or wait
+            if wait is None or now() + wait >= give_up_at or (held_back and wait > self.policy.backoff.limit):
                 break  # a long pause does not keep the caller from other work
             await asyncio.sleep(wait)
         if isinstance(outcome, errors.Unreachable):
@@ -197,7 +180,7 @@ class RequestSender:
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Response]:
         """Send once; a successful response is read in chunks from `Response.stream`."""
-        deadline = asyncio.timeout(self._policy.attempt_timeout)  # until the response begins
+        deadline = asyncio.timeout(self.policy.attempt_timeout)  # until the response begins
         try:
             async with deadline, self.transport.stream(request) as response:
                 if not 200 <= response.status < 300:
@@ -214,20 +197,20 @@ class RequestSender:
         sent_at = now()
         response = None
         try:
-            async with asyncio.timeout_at(min(sent_at + self._policy.attempt_timeout, give_up_at)), self._in_flight:
+            async with asyncio.timeout_at(min(sent_at + self.policy.attempt_timeout, give_up_at)), self.in_flight:
                 response = await self.transport.send(request)
         except TimeoutError:
             return self._timed_out()
         except errors.Unreachable as error:
             return error
         finally:
-            self._throttle.observe(request, response, now())
+            self.throttle.observe(request, response, now())
         self.skew.observe(response, sent_at=sent_at, received_at=now())
         return response
 
     def _timed_out(self) -> errors.TimedOut:
         return errors.TimedOut(
-            f"no response within {self._policy.attempt_timeout:g} seconds: is the API server overloaded?"
+            f"no response within {self.policy.attempt_timeout:g} seconds: is the API server overloaded?"
         )
 
 

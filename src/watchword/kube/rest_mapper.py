@@ -1,6 +1,7 @@
 """Knows which resource a kind is on the managed cluster, from the cluster's own discovery documents."""
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct, field
@@ -37,18 +38,15 @@ class RestMapper(Struct):
 
     async def find(self, api_version: str, kind: str) -> Resource | None:
         """Return the resource of a kind, or None while the cluster does not serve it."""
-        found = _of_kind(self._documents.get(api_version), kind)
-        if found is None:
-            found = _of_kind(await self._read(api_version), kind)
-        return found
+        return await self._find(api_version, lambda one: one.kind == kind)
 
     async def resource(self, group: str, version: str, plural: str) -> Resource | None:
-        """Return the resource of that name, or None while the cluster does not serve it."""
-        api_version = f"{group}/{version}" if group else version
-        found = _named(self._documents.get(api_version), plural)
-        if found is None:
-            found = _named(await self._read(api_version), plural)
-        return found
+        return await self._find(f"{group}/{version}" if group else version, lambda one: one.plural == plural)
+
+    async def _find(self, api_version: str, is_wanted: Callable[[Resource], bool]) -> Resource | None:
+        known = self._documents.get(api_version)
+        found = next(filter(is_wanted, known.resources), None) if known else None
+        return found or next(filter(is_wanted, (await self._read(api_version)).resources), None)
 
     def forget(self, resource: Resource) -> None:
         """Doubt what is known of a resource's group: the server denies its path."""
@@ -76,11 +74,3 @@ class RestMapper(Struct):
             for entry in document.resources or ()
             if "/" not in entry.name
         )
-
-
-def _of_kind(known: _Known | None, kind: str) -> Resource | None:
-    return next((one for one in known.resources if one.kind == kind), None) if known else None
-
-
-def _named(known: _Known | None, plural: str) -> Resource | None:
-    return next((one for one in known.resources if one.plural == plural), None) if known else None

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, list_at
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
@@ -24,13 +24,7 @@ async def read_published_key_ids(client: Client) -> frozenset[str]:
         document = orjson.loads(await client.accepting(JWKS_TYPE).read(JWKS_PATH))
     except orjson.JSONDecodeError as cause:
         raise MalformedResponse("the key set of the server is not JSON") from cause
-    return published_key_ids(document) if isinstance(document, dict) else frozenset()
-
-
-def published_key_ids(document: Mapping[str, object]) -> frozenset[str]:
-    """Return the `kid` of every key in a JSON Web Key Set."""
-    rows = document.get("keys")
-    return frozenset(str(row["kid"]) for row in rows if "kid" in row) if isinstance(rows, list) else frozenset()
+    return frozenset(str(row["kid"]) for row in list_at(document, "keys") if "kid" in row)
 
 
 class IssuedToken(Struct, frozen=True):

@@ -58,7 +58,6 @@ class InProcessTransport:
             await _close(response)
 
     async def close(self) -> None:
-        """Refuse requests from now on."""
         self._closed = True
 
     async def _call(self, request: Request) -> Response:
@@ -88,6 +87,4 @@ class Transport(Protocol):
         """Send one request; inside the context `Response.stream` yields the body in chunks."""
         ...
 
-    async def close(self) -> None:
-        """Close all connections; the transport cannot be used afterwards."""
-        ...
+    async def close(self) -> None: ...

@@ -3,19 +3,18 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from random import Random
 from typing import TypeAlias
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.api.meta import Resource
 from watchword.kube import errors
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
 from watchword.kube.packed_objects import PackedObjects
-from watchword.kube.watch_stream import WatchEvent, WatchQuery, key_of_raw_object, watch_events
+from watchword.kube.watch_stream import WatchEvent, WatchQuery, watch_events
 
 REFUSALS_BEFORE_RELIST = 3
 STALLS_BEFORE_RELIST = 2
@@ -56,14 +55,6 @@ class Bookmark(Struct, frozen=True):
 WatchUpdate: TypeAlias = Snapshot | ObjectChange | Bookmark
 
 
-def _ignore(_error: errors.KubeError) -> None:
-    return None
-
-
-def _whole(raw: bytes) -> bytes:
-    return raw
-
-
 class WatchOptions(Struct, frozen=True):
     """How a collection is watched; all times in seconds of the event loop."""
 
@@ -73,12 +64,11 @@ class WatchOptions(Struct, frozen=True):
     stall_after: float = 90.0  # bookmarks come every minute, once the first has come
     session: tuple[int, int] = (900, 1800)  # how long one connection lasts at most: silence then shows a broken one
     poll_every: float = 10.0  # where listing is allowed and watching is not
-    relist_every: float = 0.0  # for callers that want periodic re-lists; 0: only when needed
-    backoff: Backoff = struct_field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
+    backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, limit=30.0))
     collect: frozenset[Resource] = frozenset()  # kinds whose events may come a moment later, many at a time
-    random: Random = struct_field(default_factory=Random)
-    on_error: Callable[[errors.KubeError], None] = _ignore
-    reduce: Callable[[bytes], bytes | None] = _whole  # what a snapshot keeps of an object, from the moment it arrives
+    random: Random = field(default_factory=Random)
+    on_error: Callable[[errors.KubeError], None] = lambda _: None
+    reduce: Callable[[bytes], bytes | None] = bytes  # what a snapshot keeps of an object, from the moment it arrives
 
 
 def list_and_watch(
@@ -104,8 +94,7 @@ class _RelistRequired(errors.KubeError):
     """The watch cannot be continued: the stream contradicts earlier events or is not what was requested."""
 
 
-@dataclass(slots=True)
-class _ListWatcher:
+class _ListWatcher(Struct):
     client: Client
     resource: Resource
     scope: WatchQuery
@@ -116,8 +105,7 @@ class _ListWatcher:
     failures: int = 0
     stalls: int = 0
     refused_watches: int = 0  # since the last one that was allowed
-    streams: bool = field(init=False)
-    relist_at: float = field(init=False, default=0.0)
+    streams: bool = True  # rather than to list
 
     def __post_init__(self) -> None:
         self.streams = self._may_stream()
@@ -155,11 +143,6 @@ class _ListWatcher:
                 await self._back_off(problem)
 
     async def _session(self) -> AsyncGenerator[WatchUpdate, None]:
-        now = asyncio.get_running_loop().time()
-        if self.options.relist_every and self.version and now >= self.relist_at:
-            self.version = ""
-        if not self.version:
-            self.relist_at = now + self.options.relist_every
         if not self.version and not self.streams:
             snapshot = await self._list()
             self.version = snapshot.resource_version
@@ -174,17 +157,11 @@ class _ListWatcher:
                 del fact
 
     def _query(self) -> WatchQuery:
-        shortest, longest = self.options.session
-        if self.options.relist_every:
-            longest = max(1, min(longest, int(self.options.relist_every)))
-            shortest = min(shortest, longest)
-        return WatchQuery(
-            namespace=self.scope.namespace,
-            labels=self.scope.labels,
-            fields=self.scope.fields,
+        return replace(
+            self.scope,
             resource_version=self.version,
             send_initial_events=not self.version,
-            timeout_seconds=self.options.random.randint(shortest, longest),
+            timeout_seconds=self.options.random.randint(*self.options.session),
             stall_after=self.options.stall_after,
             initial_events_timeout=self.options.initial_events_timeout,
             collect_for=COLLECT_FOR if self.resource in self.options.collect else 0.0,
@@ -207,9 +184,9 @@ class _ListWatcher:
         if event.type != "BOOKMARK":  # changes may arrive before the end of the initial events
             kept = None if event.type == "DELETED" else self.options.reduce(event.raw)
             if kept is None:
-                self.initial.remove(key_of_raw_object(event.raw))
+                self.initial.remove(event.key)
             else:
-                self.initial.put(key_of_raw_object(event.raw), kept)
+                self.initial.put(event.key, kept)
         elif event.ends_initial_events:
             items, self.initial = self.initial, None
             self.version = event.resource_version
@@ -237,7 +214,10 @@ class _ListWatcher:
             self.initial = None
             return
         if isinstance(error, errors.Forbidden) and self._is_only_listing_allowed():
-            await self._wait_to_poll(error)
+            if self.refused_watches == REFUSED_WATCHES_BEFORE_POLLING:
+                self.options.on_error(error)
+            self.version = ""
+            await asyncio.sleep(self.options.poll_every * self.options.random.uniform(0.8, 1.2))
             return
         self.initial = None
         if is_relist_required(error, failures=self.failures, stalls=self.stalls):
@@ -257,12 +237,6 @@ class _ListWatcher:
             self.refused_watches += 1
             return self.refused_watches >= REFUSED_WATCHES_BEFORE_POLLING
         return False
-
-    async def _wait_to_poll(self, error: errors.KubeError) -> None:
-        if self.refused_watches == REFUSED_WATCHES_BEFORE_POLLING:
-            self.options.on_error(error)
-        self.version = ""
-        await asyncio.sleep(self.options.poll_every * self.options.random.uniform(0.8, 1.2))
 
 
 def is_unable_to_stream(error: errors.KubeError) -> bool:
@@ -288,13 +262,7 @@ def is_relist_required(error: errors.KubeError, *, failures: int, stalls: int) -
         return True
     if isinstance(error, errors.Stalled):
         return stalls >= STALLS_BEFORE_RELIST
-    return isinstance(error, errors.ApiStatusError) and (
-        is_revision_too_large(error) or failures >= REFUSALS_BEFORE_RELIST
-    )
-
-
-def is_revision_too_large(error: errors.ApiStatusError) -> bool:
-    """Whether the server reports that it has not reached our revision."""
-    details = error.status.get("details")
-    causes = details.get("causes") if isinstance(details, dict) else None
-    return any(isinstance(c, dict) and c.get("reason") == "ResourceVersionTooLarge" for c in causes or ())
+    if not isinstance(error, errors.ApiStatusError):
+        return False
+    is_ahead = any(cause.get("reason") == "ResourceVersionTooLarge" for cause in errors.causes_of(error))
+    return is_ahead or failures >= REFUSALS_BEFORE_RELIST

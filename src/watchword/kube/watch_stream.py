@@ -24,6 +24,7 @@ BUFFERED = 0.001
 """Seconds within which a chunk that has already arrived is returned: as long as there are any, no pause is made."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_NO_KEY = ObjectKey("", "")
 
 
 class WatchEvent(Struct, frozen=True):
@@ -32,6 +33,7 @@ class WatchEvent(Struct, frozen=True):
     type: str
     raw: bytes
     resource_version: str
+    key: ObjectKey = _NO_KEY  # of a bookmark it means nothing
     ends_initial_events: bool = False
 
     def decode(self) -> Object:
@@ -149,12 +151,14 @@ class _Envelope(msgspec.Struct, gc=False):
     object: msgspec.Raw
 
 
-class _Version(msgspec.Struct, gc=False, rename="camel"):
+class _Metadata(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
     resource_version: str = ""
 
 
 class _Head(msgspec.Struct, gc=False):
-    metadata: _Version
+    metadata: _Metadata
 
 
 class _BookmarkMetadata(msgspec.Struct, rename="camel"):
@@ -166,16 +170,6 @@ class _Bookmark(msgspec.Struct):
     metadata: _BookmarkMetadata
 
 
-class _Name(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
-
-
-class _Named(msgspec.Struct):
-    metadata: _Name
-
-
-_decode_named = msgspec.json.Decoder(_Named).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
@@ -188,9 +182,13 @@ def parse_watch_event(line: bytes) -> WatchEvent:
         envelope = _decode_envelope(line)
         if envelope.type in _CHANGES:
             raw = limit_depth(bytes(envelope.object))
-            return WatchEvent(envelope.type, raw, _decode_head(raw).metadata.resource_version)
+            metadata = _decode_head(raw).metadata
+            key = ObjectKey(metadata.namespace, metadata.name)
+            return WatchEvent(envelope.type, raw, metadata.resource_version, key)
         if envelope.type == "BOOKMARK":
-            return _read_bookmark(bytes(envelope.object))
+            bookmark = _decode_bookmark(raw := bytes(envelope.object)).metadata
+            ends = (bookmark.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+            return WatchEvent("BOOKMARK", raw, bookmark.resource_version, ends_initial_events=ends)
         status = orjson.loads(bytes(envelope.object))
     except RecursionError:
         return parse_watch_event(limit_depth(line))
@@ -200,18 +198,3 @@ def parse_watch_event(line: bytes) -> WatchEvent:
         raise MalformedResponse("the server sent a watch event of an unknown type")
     code = status.get("code")
     raise error_from_status(code if isinstance(code, int) else 500, status)
-
-
-def key_of_raw_object(raw: bytes) -> ObjectKey:
-    """Return the key of an undecoded object that `parse_watch_event` has accepted."""
-    try:
-        metadata = _decode_named(raw).metadata
-    except msgspec.MsgspecError as cause:
-        raise MalformedResponse("the server sent an object without a name") from cause
-    return ObjectKey(metadata.namespace, metadata.name)
-
-
-def _read_bookmark(raw: bytes) -> WatchEvent:
-    metadata = _decode_bookmark(raw).metadata
-    ends = (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
-    return WatchEvent("BOOKMARK", raw, metadata.resource_version, ends)

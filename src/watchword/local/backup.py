@@ -85,7 +85,6 @@ def intersect_rules(saved: Object, present: Object | None) -> Object | None:
 
 
 def _intersect(saved: Object, present: Object | None, field: str) -> Object | None:
-    """Return what both grant."""
     if present is None:
         return None
     granted = present.get(field) or []
@@ -196,15 +195,13 @@ async def _copy_running(plane: PlaneDirectory) -> bytes:
     kubeconfig = plane.path / "admin.kubeconfig"
     if not kubeconfig.exists():
         raise InvalidInput(f"the process that uses {plane.path} is just starting: run the command again in a moment")
-    client = connect(kubeconfig)
     try:
-        return await client.read(BACKUP_PATH)
+        async with connect(kubeconfig) as client:
+            return await client.read(BACKUP_PATH)
     except NotFound as cause:
         raise InvalidInput(
             f"the process that uses {plane.path} is of a release without backups: stop it, and run the command again"
         ) from cause
-    finally:
-        await client.close()
 
 
 def _key_files(plane: PlaneDirectory) -> Mapping[str, bytes]:
@@ -265,8 +262,9 @@ def prepare_restore(
             {} if undo_revocations else {name: decide_corrections(saved[name], present[name], cipher) for name in saved}
         )
         elapsed = max((now - backup.header.created).total_seconds(), 0)
+        seen = {name: summary.revision for name, summary in present.items()}
         revisions = {
-            name: max(summary.revision + int(elapsed * FASTEST_WRITES), _revision(present.get(name)))
+            name: max(summary.revision + int(elapsed * FASTEST_WRITES), seen.get(name, 0))
             for name, summary in saved.items()
         }
         files = {
@@ -381,7 +379,3 @@ def _sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _revision(summary: snapshot.SnapshotSummary | None) -> int:
-    return summary.revision if summary is not None else 0

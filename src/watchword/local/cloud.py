@@ -19,7 +19,7 @@ from watchword.apiserver.access.pki_directory import write_private
 from watchword.kube.access_reviews import TokenReviewClient
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
-from watchword.local.trials import CLOUDS, CloudTrial
+from watchword.local.trials import CLOUDS, AwsTrial
 
 PATIENCE = 60.0  # seconds: the emulator imports much
 GRACE = 0.8  # seconds: as long as the other parts of a fleet have to end
@@ -30,7 +30,7 @@ TOKEN_SECONDS = 30 * 24 * 3600  # as long as a trial may run; each start makes n
 class LocalCloud(Struct):
     """Runs the emulator of one driver in a folder, which keeps its state."""
 
-    trial: CloudTrial
+    trial: AwsTrial
     folder: Path
     endpoint: str = ""
     reviewer: TokenReviewClient | None = None  # authenticates the tokens of the cloud at the hub

@@ -6,14 +6,11 @@ from pathlib import Path
 
 from watchword.admin.errors import AdminError, InvalidInput, OperationRefused
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.access.chain import TokenReviewer
 from watchword.apiserver.instance import KUBECONFIG_NAME, Instance, InstanceSettings
-from watchword.apiserver.node.model import Runner
 from watchword.apiserver.store.model import StoreOpenError
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
-from watchword.local.data_directory import ControlPlaneAddress, reset_command
-from watchword.local.workloads import WORKLOADS
+from watchword.local.data_directory import reset_command
 from watchword.runtime.clock import Clock
 
 FIRST_UNPRIVILEGED_PORT = 1024  # ports from here on need no privileges
@@ -23,25 +20,16 @@ FIRST_UNPRIVILEGED_PORT = 1024  # ports from here on need no privileges
 class LocalControlPlane:
     """A control plane with its data; `client` is its administrator's, without a detour over the socket."""
 
-    address: ControlPlaneAddress
-    folder: Path
+    name: str
+    settings: InstanceSettings
     clock: Clock
-    runner: Runner  # of its pods
-    in_memory: bool = False
-    audit: bool = False  # write audit.log beside its data
-    encryption_key_file: Path | None = None  # encrypt Secrets in its data file
     is_new: bool = False  # whether its addresses are still to be chosen
-    reviewer: TokenReviewer | None = None  # authenticates tokens that it does not know
     instance: Instance = field(init=False)
     client: Client = field(init=False)
 
     @property
-    def name(self) -> str:
-        return self.address.name
-
-    @property
     def kubeconfig(self) -> Path:
-        return self.folder / KUBECONFIG_NAME
+        return self.settings.data_dir / KUBECONFIG_NAME
 
     @property
     def entries(self) -> tuple[ClusterEntry, UserEntry]:
@@ -51,18 +39,8 @@ class LocalControlPlane:
 
     async def start(self) -> None:
         """Serve; `OperationRefused` when the port is taken, `InvalidInput` when nothing can be kept."""
-        settings = InstanceSettings(
-            self.folder,
-            port=self.address.port,
-            in_memory=self.in_memory,
-            audit_log=self.folder / "audit.log" if self.audit else None,
-            encryption_key_file=self.encryption_key_file,
-            node=WORKLOADS,
-            runner=self.runner,
-            reviewer=self.reviewer,
-        )
         try:
-            instance = self.instance = Instance(settings, self.clock.now)
+            instance = self.instance = Instance(self.settings, self.clock.now)
         except StoreOpenError as cause:
             raise InvalidInput(f"{self.name} cannot be started: {cause}") from cause
         except OSError as cause:
@@ -76,25 +54,22 @@ class LocalControlPlane:
         self.client = Client.from_handler(instance.plane.handle, authorization=Sensitive(f"Bearer {token}"))
 
     def explain_start_failure(self, cause: OSError) -> AdminError:
-        port = self.address.port
+        port, folder, in_memory = self.settings.port, self.settings.data_dir, self.settings.in_memory
         if cause.errno == errno.EADDRINUSE:
-            other = "give another --port" if self.in_memory or self.is_new else f"begin anew with `{self._reset}`"
+            anew = f"begin anew with `{reset_command(folder.parent)}`"
+            other = "give another --port" if in_memory or self.is_new else anew
             return OperationRefused(
                 f"port {port} of {self.name} is taken by another program: stop that one, or {other}"
             )
         if cause.errno == errno.ENOSPC:
-            return InvalidInput(f"{self.name} cannot be kept: the disk of {self.folder} is full: free some space")
+            return InvalidInput(f"{self.name} cannot be kept: the disk of {folder} is full: free some space")
         why = (cause.strerror or type(cause).__name__).lower()
         if cause.errno == errno.EACCES and port < FIRST_UNPRIVILEGED_PORT:
             return OperationRefused(
                 f"port {port} of {self.name} is for the administrator of this machine: give a larger --port"
             )
-        other = "set TMPDIR to a folder that can" if self.in_memory else "choose another --data-dir"
-        return InvalidInput(f"{self.name} cannot be kept in {self.folder} ({why}): {other}")
-
-    @property
-    def _reset(self) -> str:
-        return reset_command(self.folder.parent)
+        other = "set TMPDIR to a folder that can" if in_memory else "choose another --data-dir"
+        return InvalidInput(f"{self.name} cannot be kept in {folder} ({why}): {other}")
 
     async def stop(self) -> None:
         await self.instance.stop()

@@ -9,7 +9,7 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +30,6 @@ LAST_PORT = 65535
 PORT_RANGE = range(20_000, 30_000)
 """Below those that systems choose for connections, and below those of Kubernetes' own services."""
 
-FreePort = Callable[[], int]
 LOCK, LAYOUT_FILE, LOG = "lock", "fleet.json", "up.log"
 EPHEMERAL_PREFIX = "watchword-fleet-"
 POLL_INTERVAL = 0.05
@@ -88,17 +87,17 @@ def reset_command(folder: Path) -> str:
 
 
 def choose_layout(
-    recorded: FleetLayout | None, requested: LayoutRequest, free_port: FreePort, folder: Path
+    recorded: FleetLayout | None, requested: LayoutRequest, ports: Iterator[int], folder: Path
 ) -> FleetLayout:
     """Return the layout to start; recorded addresses stay, because credentials name them. Raise `OperationRefused`."""
     if recorded is None:
         count = DEFAULT_CLUSTERS if requested.clusters is None else requested.clusters
-        hub = FleetLayout(_address("hub", 0, requested, free_port), (), registration_auth=requested.registration_auth)
-        layout = add_clusters(hub, count, requested, free_port)
+        hub = FleetLayout(_address("hub", 0, requested, ports), (), registration_auth=requested.registration_auth)
+        layout = add_clusters(hub, count, requested, ports)
         if not requested.needs_server_port:
             return layout
         taken = {address.port for address in layout.addresses}
-        port = next(port for port in iter(free_port, None) if port not in taken)
+        port = next(port for port in ports if port not in taken)
         return msgspec.structs.replace(layout, server_port=port)
     if requested.registration_auth and requested.registration_auth != (recorded.registration_auth or CATALOG.default):
         raise OperationRefused(
@@ -121,46 +120,38 @@ def choose_layout(
             f"this fleet has {len(recorded.clusters)} clusters: give --clusters {len(recorded.clusters)} or more, or "
             f"begin anew with `{reset_command(folder)}`"
         )
-    return add_clusters(recorded, requested.clusters or 0, requested, free_port)
+    return add_clusters(recorded, requested.clusters or 0, requested, ports)
 
 
-def add_clusters(layout: FleetLayout, count: int, requested: LayoutRequest, free_port: FreePort) -> FleetLayout:
+def add_clusters(layout: FleetLayout, count: int, requested: LayoutRequest, ports: Iterator[int]) -> FleetLayout:
     present = {address.name for address in layout.clusters}
     names = [name for name in requested.names if name not in present]
     if not requested.names:
         names = [f"cluster{number}" for number in range(len(layout.clusters) + 1, count + 1)]
     taken = {address.port for address in layout.addresses}  # the port is free just now
-    others = (port for port in iter(free_port, None) if port not in taken)
+    others = (port for port in ports if port not in taken)
     numbered = enumerate(names, len(layout.clusters) + 1)
-    added = tuple(_address(name, number, requested, others.__next__) for number, name in numbered)
+    added = tuple(_address(name, number, requested, others) for number, name in numbered)
     return msgspec.structs.replace(layout, clusters=(*layout.clusters, *added))
 
 
-def _address(name: str, offset: int, requested: LayoutRequest, free_port: FreePort) -> ControlPlaneAddress:
+def _address(name: str, offset: int, requested: LayoutRequest, ports: Iterator[int]) -> ControlPlaneAddress:
     if requested.port is None:
-        return ControlPlaneAddress(name, free_port())
+        return ControlPlaneAddress(name, next(ports))
     if requested.port + offset > LAST_PORT:
         raise OperationRefused(f"there is no port {requested.port + offset} for {name}: give a smaller --port")
     return ControlPlaneAddress(name, requested.port + offset)
 
 
-class FreePorts:
-    """Finds free loopback ports, each once.
+def free_ports() -> Iterator[int]:
+    """Yield free loopback ports, each once; `OperationRefused` when there is none.
 
     The system never assigns these to outgoing connections: a free port stays free, also after a restart.
     """
-
-    def __init__(self) -> None:
-        start = SystemRandom().randrange(len(PORT_RANGE))  # fleets that start at once do not meet
-        self._ahead = iter([*PORT_RANGE[start:], *PORT_RANGE[:start]])
-
-    def __call__(self) -> int:
-        """Return the next one; `OperationRefused` when there is none."""
-        port: int | None = next(filter(_is_free, self._ahead), None)
-        if port is None:
-            first, last = PORT_RANGE[0], PORT_RANGE[-1]
-            raise OperationRefused(f"no port between {first} and {last} is free: choose others with --port")
-        return port
+    start = SystemRandom().randrange(len(PORT_RANGE))  # fleets that start at once do not meet
+    yield from filter(_is_free, [*PORT_RANGE[start:], *PORT_RANGE[:start]])
+    first, last = PORT_RANGE[0], PORT_RANGE[-1]
+    raise OperationRefused(f"no port between {first} and {last} is free: choose others with --port")
 
 
 def _is_free(port: int) -> bool:

@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 import structlog
 from msgspec import Struct
 from msgspec import field as struct_field
+from msgspec.structs import replace
 
 from watchword.admin.bootstrap_access import BootstrapAccess
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import LEASES
 from watchword.apiserver.access.pki_directory import write_private
+from watchword.apiserver.instance import InstanceSettings
 from watchword.discovery.token_secret import TokenRecord
 from watchword.health.hub_observer import HubObserver
 from watchword.health.inventory import build_inventory
@@ -27,9 +29,10 @@ from watchword.kube.kubeconfig import ContextEntry, Kubeconfig
 from watchword.kube.kubeconfig_files import dump_kubeconfig
 from watchword.local.cloud import LocalCloud
 from watchword.local.control_plane import LocalControlPlane
-from watchword.local.data_directory import ControlPlaneAddress, FleetDirectory, FleetLayout
-from watchword.local.pods import FlagParsers, PodCommands
+from watchword.local.data_directory import ControlPlaneAddress, FleetDirectory, FleetLayout, LayoutRequest
+from watchword.local.pods import FlagParsers, PodRunner
 from watchword.local.trials import CLOUDS
+from watchword.local.workloads import WORKLOADS
 from watchword.pki.certificates import Certificate, split_bundle
 from watchword.runtime.clock import Clock
 
@@ -81,6 +84,17 @@ class Supervisor(Struct):
                 return
 
 
+class UpOptions(Struct, frozen=True):
+    """The user's choices."""
+
+    requested: LayoutRequest = struct_field(default_factory=LayoutRequest)
+    in_memory: bool = False
+    audit: bool = False  # write an audit log for each control plane
+    encryption_key_file: Path | None = None  # encrypt Secrets in the data file of each control plane
+    leave: bool = False  # end once all is healthy
+    patience: timedelta | None = None  # None: as long as it takes
+
+
 @dataclass
 class LocalFleet:
     """One fleet on this machine, from the first step until `close`."""
@@ -89,9 +103,7 @@ class LocalFleet:
     layout: FleetLayout
     clock: Clock
     read: FlagParsers
-    in_memory: bool = False
-    audit: bool = False
-    encryption_key_file: Path | None = None
+    options: UpOptions
     is_new: bool = False
     hub: LocalControlPlane = field(init=False)
     clusters: list[LocalControlPlane] = field(init=False)
@@ -119,17 +131,18 @@ class LocalFleet:
         async def handle(request: Request) -> Response:
             return await member.instance.plane.handle(request)
 
-        pods = PodCommands(self.clock, self.read, handle, self.layout.server_port, agent_environment)
-        member = LocalControlPlane(
-            address,
-            self.folder.path / address.name,
-            self.clock,
-            pods.runner(),
-            self.in_memory,
-            audit=self.audit,
-            encryption_key_file=self.encryption_key_file,
-            is_new=self.is_new,
+        pods = PodRunner(self.clock, self.read, handle, self.layout.server_port, agent_environment)
+        folder = self.folder.path / address.name
+        settings = InstanceSettings(
+            folder,
+            port=address.port,
+            in_memory=self.options.in_memory,
+            audit_log=folder / "audit.log" if self.options.audit else None,
+            encryption_key_file=self.options.encryption_key_file,
+            node=WORKLOADS,
+            runner=pods,
         )
+        member = LocalControlPlane(address.name, settings, self.clock, self.is_new)
         return member
 
     @property
@@ -148,16 +161,11 @@ class LocalFleet:
     def lease(self, key: ObjectKey) -> Object | None:
         return self.hub_observer.cache.get(LEASES, key)
 
-    async def start_members(self, members: Iterable[LocalControlPlane]) -> None:
-        await for_each(members, self._start_member)
-
-    async def start_cloud(self) -> None:
-        """Start the emulated cloud of the driver, whose tokens the hub accepts; nothing where it needs none."""
-        if self.cloud is None:
-            return
-        self.stack.push_async_callback(self.cloud.stop)
-        await self.cloud.start(self.hub.kubeconfig, [member.kubeconfig for member in self.clusters])
-        self.hub.reviewer = self.cloud.reviewer
+    async def start_cloud(self, cloud: LocalCloud) -> None:
+        """Start the emulated cloud of the driver, whose tokens the hub accepts."""
+        self.stack.push_async_callback(cloud.stop)
+        await cloud.start(self.hub.kubeconfig, [member.kubeconfig for member in self.clusters])
+        self.hub.settings = replace(self.hub.settings, reviewer=cloud.reviewer)
 
     def write_kubeconfig(self) -> None:
         members = [self.hub, *self.clusters]
@@ -170,7 +178,7 @@ class LocalFleet:
         )
         write_private(self.folder.kubeconfig, dump_kubeconfig(config))
 
-    async def _start_member(self, member: LocalControlPlane) -> None:
+    async def start_member(self, member: LocalControlPlane) -> None:
         await member.start()
         self.running.append(member)
 

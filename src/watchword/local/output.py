@@ -4,7 +4,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import orjson
 from msgspec import Struct, field
@@ -83,14 +83,17 @@ class BackgroundWriter:
                 return
 
 
-class UpOutput(Protocol):
-    """Shows what happens; `read_view` gives the whole picture of the moment."""
+class UpOutput(Struct):
+    """Shows what happens, through a writer in the background; `read_view` gives the whole picture of the moment."""
+
+    writer: BackgroundWriter
 
     @property
-    def reader_closed(self) -> bool: ...
+    def reader_closed(self) -> bool:
+        return self.writer.reader_closed
 
     def step(self, line: StepStatus) -> None:
-        """Show every change of a step."""
+        """Show a change of a step; by default the next picture contains it."""
 
     def refresh(self, read_view: ViewReader) -> None: ...
 
@@ -99,20 +102,7 @@ class UpOutput(Protocol):
     def close(self, final_message: str) -> None: ...
 
 
-class WrittenOutput(Struct):
-    """Output through a writer in the background; by default a step shows nothing by itself."""
-
-    writer: BackgroundWriter
-
-    def step(self, line: StepStatus) -> None:
-        """Show nothing: the next picture contains it."""
-
-    @property
-    def reader_closed(self) -> bool:
-        return self.writer.reader_closed
-
-
-class TerminalOutput(WrittenOutput):
+class TerminalOutput(UpOutput):
     """Output for a terminal: one picture, redrawn."""
 
     screen: Screen
@@ -131,7 +121,7 @@ class TerminalOutput(WrittenOutput):
         self.writer.close()
 
 
-class PlainOutput(WrittenOutput):
+class PlainOutput(UpOutput):
     """Output for a log: one line per step, and what to try; `verbose` adds events and tables."""
 
     unicode: bool
@@ -168,7 +158,7 @@ class PlainOutput(WrittenOutput):
         self.writer.write(f"{escape_text(line)}\n")
 
 
-class JsonOutput(WrittenOutput):
+class JsonOutput(UpOutput):
     """Output for a program: one JSON object per line, each with its type under `event`."""
 
     _reported: set[FleetEvent] = field(default_factory=set)

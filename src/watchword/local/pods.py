@@ -2,13 +2,13 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import structlog
 from msgspec import Struct, field
@@ -84,7 +84,7 @@ class PodLogStream(Struct, frozen=True):
         return False
 
 
-CommandFunction: TypeAlias = Callable[[Launch, asyncio.Event], Awaitable[None]]
+CommandFunction: TypeAlias = Callable[[Launch, Client, asyncio.Event], Awaitable[None]]
 """Does what the program does under that command, until the event is set."""
 
 KILLED = 137
@@ -98,7 +98,6 @@ class RunningTask(Struct):
 
     task: asyncio.Task[None]
     stop: asyncio.Event
-    launch: Launch
 
     async def wait(self) -> int:
         await asyncio.wait({self.task})
@@ -116,52 +115,15 @@ class RunningTask(Struct):
         return not self.task.done()
 
 
-class TaskRunner(Struct, frozen=True):
-    """A `Runner` that knows some commands of the program."""
-
-    commands: Mapping[str, CommandFunction]
-
-    async def start(self, launch: Launch) -> RunningTask:
-        """Start one; raises OSError for a command that it does not know."""
-        command = self.commands.get(launch.arguments[0] if launch.arguments else "")
-        if command is None:
-            raise OSError(f"no such command: {launch.arguments[:1]}")
-        stop = asyncio.Event()
-        work = asyncio.create_task(_run(command, launch, stop), name=f"{launch.pod}/{launch.container}")
-        return RunningTask(work, stop, launch)
-
-
-async def _run(command: CommandFunction, launch: Launch, stop: asyncio.Event) -> None:
-    """Run one container; what it logs is its own, a failure above all."""
-    # Send what this task and those that it starts log to a file, too.
-    launch.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _pod_log.set(launch.log)
-    log: Any = structlog.get_logger("watchword.up").bind(pod=str(launch.pod))
-    log.info("container started", command=launch.arguments[0])
-    try:
-        await command(launch, stop)
-    except Exception:
-        log.exception("container failed")
-        raise
-
-
-class ServerRunner(Protocol):
-    """Runs the server that a driver brings to the hub, as its command line says."""
-
-    async def __call__(self, arguments: Sequence[str], port: int, client: Client, stop: asyncio.Event) -> None: ...
-
-
 class FlagParsers(Struct, frozen=True):
     """Read command lines that the operator rendered, as the program itself would."""
 
-    hub: Callable[[Sequence[str]], HubOptions]
-    agent: Callable[[Sequence[str]], AgentOptions]
-    server: ServerRunner  # runs the server that a driver brings to the hub
-    pull_secrets: Callable[[Sequence[str]], PullSecretOptions]
+    options: Callable[[Sequence[str]], Any]  # returns the options of the process
+    serve: Callable[[Sequence[str], int, Client, asyncio.Event], Awaitable[None]]  # runs a driver's server on a port
 
 
-class PodCommands(Struct, frozen=True):
-    """The verbs that the pods of hub and clusters run."""
+class PodRunner(Struct, frozen=True):
+    """A `Runner` of the verbs that the pods of hub and clusters run, each as a task."""
 
     clock: Clock
     read: FlagParsers
@@ -169,95 +131,88 @@ class PodCommands(Struct, frozen=True):
     server_port: int = 0  # of the server that a driver brings
     agent_environment: Callable[[], Mapping[str, str]] = dict  # what the agent has beside the variables of its pod
 
-    def runner(self) -> TaskRunner:
-        return TaskRunner(
-            {
-                "operator": self.operator,
-                "hub": self.hub,
-                "clean-clusters": self.clean_clusters,
-                "grpc-server": self.server,
-                "agent": self.agent,
-                "sample-addon": self.sample_addon,
-                "managed-serviceaccount": self.managed_serviceaccount,
-                "pull-secrets": self.pull_secrets,
-            }
-        )
+    async def start(self, launch: Launch) -> RunningTask:
+        """Start one; raises OSError for a command that it does not know."""
+        commands: Mapping[str, CommandFunction] = {
+            "operator": self._operator,
+            "hub": self._hub,
+            "clean-clusters": self._clean_clusters,
+            "grpc-server": self._server,
+            "agent": self._agent,
+            "sample-addon": self._sample_addon,
+            "managed-serviceaccount": self._managed_serviceaccount,
+            "pull-secrets": self._pull_secrets,
+        }
+        command = commands.get(launch.arguments[0] if launch.arguments else "")
+        if command is None:
+            raise OSError(f"no such command: {launch.arguments[:1]}")
+        stop = asyncio.Event()
+        work = asyncio.create_task(self._run(command, launch, stop), name=f"{launch.pod}/{launch.container}")
+        return RunningTask(work, stop)
 
-    async def operator(self, launch: Launch, stop: asyncio.Event) -> None:
-        flags = parse_flags(launch.arguments)
-        options = OperatorOptions(identity=launch.pod.name, namespace=flags["namespace"], timing=TIMING)
-        async with self._connect(launch) as client:
-            await run_operator(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
+    async def _run(self, command: CommandFunction, launch: Launch, stop: asyncio.Event) -> None:
+        """Run one container with its ServiceAccount; what it logs is its own, a failure above all."""
+        # Send what this task and those that it starts log to a file, too.
+        launch.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _pod_log.set(launch.log)
+        log: Any = structlog.get_logger("watchword.up").bind(pod=str(launch.pod))
+        log.info("container started", command=launch.arguments[0])
+        try:
+            credentials = incluster_credential(environment=launch.environment)
+            async with Client(InProcessTransport(self.handle, credentials=credentials)) as client:
+                await command(launch, client, stop)
+        except Exception:
+            log.exception("container failed")
+            raise
 
-    async def hub(self, launch: Launch, stop: asyncio.Event) -> None:
+    async def _operator(self, launch: Launch, client: Client, stop: asyncio.Event) -> None:
+        namespace = parse_flags(launch.arguments)["namespace"]
+        options = OperatorOptions(identity=launch.pod.name, namespace=namespace, timing=TIMING)
+        await run_operator(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
+
+    async def _hub(self, launch: Launch, client: Client, stop: asyncio.Event) -> None:
         """Be the hub that the ClusterManager describes; `up` has applied what it needs a moment ago."""
-        options = dataclasses.replace(
-            self.read.hub(launch.arguments[1:]), identity=launch.pod.name, install=False, health=None, timing=TIMING
+        read: HubOptions = self.read.options(launch.arguments)
+        options = dataclasses.replace(read, identity=launch.pod.name, install=False, health=None, timing=TIMING)
+        await install_agent_token_policy(client)  # its audiences are known to the server alone
+        await run_hub(
+            client, options, clock=self.clock, random=SystemRandom(), extensions=(hub_addon_controllers,), stop=stop
         )
-        async with self._connect(launch) as client:
-            await install_agent_token_policy(client)  # its audiences are known to the server alone
-            await run_hub(
-                client, options, clock=self.clock, random=SystemRandom(), extensions=(hub_addon_controllers,), stop=stop
-            )
 
-    async def server(self, launch: Launch, stop: asyncio.Event) -> None:
-        async with self._connect(launch) as client:
-            await self.read.server(launch.arguments[1:], self.server_port, client, stop)
+    async def _server(self, launch: Launch, client: Client, stop: asyncio.Event) -> None:
+        await self.read.serve(launch.arguments, self.server_port, client, stop)
 
-    async def clean_clusters(self, launch: Launch, _: asyncio.Event) -> None:
-        async with self._connect(launch) as client:
-            retention = parse_flags(launch.arguments).get("retention")
-            await ClusterCleanup(client, self.clock, parse_duration(retention) if retention else RETENTION).run()
+    async def _clean_clusters(self, launch: Launch, client: Client, _: asyncio.Event) -> None:
+        retention = parse_flags(launch.arguments).get("retention")
+        await ClusterCleanup(client, self.clock, parse_duration(retention) if retention else RETENTION).run()
 
-    async def agent(self, launch: Launch, stop: asyncio.Event) -> None:
-        options = replace(self.read.agent(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING)
+    async def _agent(self, launch: Launch, client: Client, stop: asyncio.Event) -> None:
+        read: AgentOptions = self.read.options(launch.arguments)
+        options = replace(read, identity=launch.pod.name, health=None, timing=TIMING)
         environment = {**launch.environment, **self.agent_environment()}
         runtime = AgentRuntime(clock=self.clock, random=SystemRandom(), environment=environment)
-        async with self._connect(launch) as client:
-            await run_agent(client, options, runtime=runtime, stop=stop)
+        await run_agent(client, options, runtime=runtime, stop=stop)
 
-    async def sample_addon(self, launch: Launch, stop: asyncio.Event) -> None:
+    async def _sample_addon(self, launch: Launch, client: Client, stop: asyncio.Event) -> None:
         flags = parse_flags(launch.arguments)
         kubeconfig = Path(flags["hub-kubeconfig"])
         name = kubeconfig.with_name("cluster-name").read_text().strip()
-        hub = connect(kubeconfig, environment={})
-        try:
-            async with self._connect(launch) as local:
-                agent = SampleAgent(hub, name, self.clock, local, flags["lease-namespace"])
-                await agent.run(SAMPLE_EVERY, stop)
-        finally:
-            await hub.close()
+        async with connect(kubeconfig, environment={}) as hub:
+            await SampleAgent(hub, name, self.clock, client, flags["lease-namespace"]).run(SAMPLE_EVERY, stop)
 
-    async def managed_serviceaccount(self, launch: Launch, stop: asyncio.Event) -> None:
+    async def _managed_serviceaccount(self, launch: Launch, client: Client, stop: asyncio.Event) -> None:
         flags = parse_flags(launch.arguments)
         kubeconfig = Path(flags["hub-kubeconfig"])
         name = kubeconfig.with_name("cluster-name").read_text().strip()
-        options = AccountsAgentOptions(
-            name, flags["namespace"], incluster_endpoint(launch.environment), launch.pod.name, clock=self.clock
-        )
-        hub = connect(kubeconfig, environment={})
-        try:
-            async with self._connect(launch) as local:
-                await run_accounts_agent(hub, local, options, stop=stop)
-        finally:
-            await hub.close()
+        endpoint = incluster_endpoint(launch.environment)
+        options = AccountsAgentOptions(name, flags["namespace"], endpoint, launch.pod.name, clock=self.clock)
+        async with connect(kubeconfig, environment={}) as hub:
+            await run_accounts_agent(hub, client, options, stop=stop)
 
-    async def pull_secrets(self, launch: Launch, stop: asyncio.Event) -> None:
-        options = dataclasses.replace(
-            self.read.pull_secrets(launch.arguments[1:]), identity=launch.pod.name, health=None, timing=TIMING
-        )
-        async with self._connect(launch) as client:
-            await run_pull_secrets(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
-
-    @asynccontextmanager
-    async def _connect(self, launch: Launch) -> AsyncIterator[Client]:
-        """Connect to the pod's own cluster with its ServiceAccount, in this process as its administrator does."""
-        credentials = incluster_credential(environment=launch.environment)
-        client = Client(InProcessTransport(self.handle, credentials=credentials))
-        try:
-            yield client
-        finally:
-            await client.close()
+    async def _pull_secrets(self, launch: Launch, client: Client, stop: asyncio.Event) -> None:
+        read: PullSecretOptions = self.read.options(launch.arguments)
+        options = dataclasses.replace(read, identity=launch.pod.name, health=None, timing=TIMING)
+        await run_pull_secrets(client, options, clock=self.clock, random=SystemRandom(), stop=stop)
 
 
 def parse_flags(arguments: Sequence[str]) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -12,15 +13,16 @@ from watchword.accounts.clients import ClusterClients
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.driver import RequestsAddonCertificate
 from watchword.addons.hub.definition_controllers import run_addon
-from watchword.addons.sample.hub import NAME, SAMPLE
 from watchword.addons.sample.hub import NAME as SAMPLE_ADDON
+from watchword.addons.sample.hub import SAMPLE
 from watchword.admin.accept import ClusterAcceptor, HubAdmin
 from watchword.admin.addons import AccountsAddonAdmin
 from watchword.admin.bootstrap_access import HubAddress, find_hub
 from watchword.admin.errors import NotReady
-from watchword.admin.hub_setup import HubSetup, SignatureCondition, set_up_hub
+from watchword.admin.hub_setup import HubSetup, set_up_hub, validate_signed
 from watchword.admin.init import TokenSpec, ensure_token
 from watchword.admin.join import ClusterMembership, join
+from watchword.admin.service_accounts import validate_reported
 from watchword.admin.wait import ObjectWaiter
 from watchword.api.accounts import ADDON_NAME
 from watchword.api.bootstrap import CLUSTER_INFO
@@ -105,70 +107,26 @@ async def start_accounts(fleet: LocalFleet) -> list[LocalControlPlane]:
     return members
 
 
-async def use_account(fleet: LocalFleet, members: list[LocalControlPlane]) -> list[str]:
-    async with ClusterClients(fleet.hub.client, ACCOUNT.name, namespace=ACCOUNT.namespace) as clusters:
-        answers = [await who_am_i(await clusters.client(member.name, within=60)) for member in members]
-    return [answer.username for answer in answers]
-
-
-async def await_reports(fleet: LocalFleet, members: list[LocalControlPlane], progress: Progress) -> None:
-    """Wait until the agents have reported the account's tokens."""
-    waiter = ObjectWaiter(fleet.hub.client, progress=progress)
-    for member in members:
-        key = ObjectKey(member.name, ACCOUNT.name)
-        await waiter.until(MANAGED_SERVICE_ACCOUNTS, key, validate_report, advice="see `watchword doctor`")
-
-
-def validate_report(account: Object | None) -> str:
-    """Return what is missing until an agent has reported the token of an account; empty when it has."""
-    is_reported = account is not None and is_true(account, ConditionType.TOKEN_REPORTED)
-    return "" if is_reported else "waiting for the agents to report the tokens"
-
-
 async def await_pull_secret(member: LocalControlPlane, clock: Clock, progress: Progress) -> str:
     """Wait until an account has a pull secret with a valid token, and return the name of the secret."""
     waiter = ObjectWaiter(member.client, progress=progress)
     account = await waiter.until(SERVICE_ACCOUNTS, PULLING_ACCOUNT, validate_reference, advice=_ADVICE)
     name = annotations_of(account)[ANNOTATION_PULL_SECRET]
-
-    def validate(secret: Object | None) -> str:
-        return validate_token(secret, now=clock.now())
-
-    await waiter.until(SECRETS, ObjectKey(PULLING_ACCOUNT.namespace, name), validate, advice=_ADVICE)
+    key = ObjectKey(PULLING_ACCOUNT.namespace, name)
+    await waiter.until(SECRETS, key, partial(validate_token, clock), advice=_ADVICE)
     return name
 
 
 def validate_reference(account: Object | None) -> str:
-    """Return what is missing until an account names its pull secret; empty when it does."""
     named = annotations_of(account or {}).get(ANNOTATION_PULL_SECRET)
     return "" if named else f"ServiceAccount {PULLING_ACCOUNT} waits for its pull secret"
 
 
-def validate_token(secret: Object | None, *, now: datetime) -> str:
-    """Return what is missing until a pull secret holds a valid token; empty when it does."""
+def validate_token(clock: Clock, secret: Object | None) -> str:
     projected = None if secret is None else project_pull_secret(secret)
     found = None if projected is None else PullSecret.read(projected)
-    is_healthy = found is not None and pull_secret_row(found, now=now).health is PullSecretHealth.HEALTHY
+    is_healthy = found is not None and pull_secret_row(found, now=clock.now()).health is PullSecretHealth.HEALTHY
     return "" if is_healthy else f"the pull secret of ServiceAccount {PULLING_ACCOUNT} waits for a token"
-
-
-async def start_sample_addon(fleet: LocalFleet) -> list[LocalControlPlane]:
-    """Run the add-on's hub side and enable it on the first clusters; return those."""
-    members = fleet.clusters[:ENABLED_ON]
-    fleet.supervisor.start(
-        "sample add-on", lambda stop: run_addon(fleet.hub.client, SAMPLE, clock=fleet.clock, stop=stop)
-    )
-    for member in members:
-        with suppress(AlreadyExists):  # a fleet that was up before
-            key = ObjectKey(member.name, NAME)
-            await fleet.hub.client.create(MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTER_ADDONS.manifest(key, spec={}))
-    return members
-
-
-def is_addon_ready(addon: Object | None) -> bool:
-    if addon is None:
-        return False
-    return decide_addon_row(addon).credential == "yes" and is_true(addon, ConditionType.ADDON_AVAILABLE)
 
 
 ReportDetail: TypeAlias = Callable[[str], None]
@@ -225,13 +183,13 @@ class UpStep(Struct, frozen=True):
 async def start_control_planes(fleet: LocalFleet, report: ReportDetail) -> str:
     if fleet.cloud is not None:
         report(f"the emulator of {fleet.cloud.trial.name}")
-        await fleet.start_cloud()
+        await fleet.start_cloud(fleet.cloud)
     report(fleet.hub.name)
-    await fleet.start_members([fleet.hub])
+    await fleet.start_member(fleet.hub)
     if fleet.cloud is not None:
         await fleet.cloud.prove_hub(fleet.hub.client)
     report(_count(fleet.clusters))
-    await fleet.start_members(fleet.clusters)
+    await for_each(fleet.clusters, fleet.start_member)
     fleet.write_kubeconfig()
     return f"hub and {_count(fleet.clusters)} on loopback ports" if fleet.clusters else "hub on a loopback port"
 
@@ -253,10 +211,9 @@ async def make_hub(fleet: LocalFleet, report: ReportDetail) -> str:
 
 async def make_token(fleet: LocalFleet, report: ReportDetail) -> str:
     record = fleet.token = await ensure_token(TokenStore(fleet.hub.client), TokenSpec(), now=fleet.clock.now())
-    look = SignatureCondition(record.token.id)
 
     def signed() -> bool:
-        missing = look(fleet.hub_observer.cache.get(CONFIG_MAPS, CLUSTER_INFO))
+        missing = validate_signed(record.token.id, fleet.hub_observer.cache.get(CONFIG_MAPS, CLUSTER_INFO))
         if missing:
             report(missing)
         return not missing
@@ -360,7 +317,7 @@ async def accept_clusters(fleet: LocalFleet, report: ReportDetail) -> str:
             accepted.append(member.name)
             report(f"accepted {member.name}")
 
-    await asyncio.gather(*(one(member) for member in fleet.clusters))
+    await asyncio.gather(*map(one, fleet.clusters))
     return f"accepted {len(accepted)} of {len(fleet.clusters)}" if accepted else "all accepted before"
 
 
@@ -379,7 +336,14 @@ async def await_members(fleet: LocalFleet, report: ReportDetail) -> str:
 
 async def enable_addon(fleet: LocalFleet, report: ReportDetail) -> str:
     """Enable the sample add-on; where the hub signs, with a token on one cluster and a certificate on the other."""
-    members = await start_sample_addon(fleet)
+    members = fleet.clusters[:ENABLED_ON]
+    fleet.supervisor.start(
+        "sample add-on", lambda stop: run_addon(fleet.hub.client, SAMPLE, clock=fleet.clock, stop=stop)
+    )
+    for member in members:
+        with suppress(AlreadyExists):  # a fleet that was up before
+            key = ObjectKey(member.name, SAMPLE_ADDON)
+            await fleet.hub.client.create(MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTER_ADDONS.manifest(key, spec={}))
     await _await_addon(fleet, SAMPLE_ADDON, members, report)
     ways = [f"{member.name} by {addon_drivers(fleet)[member.name]}" for member in members]
     return f"sample-addon at work on {' and '.join(ways)}"
@@ -388,10 +352,14 @@ async def enable_addon(fleet: LocalFleet, report: ReportDetail) -> str:
 async def report_tokens(fleet: LocalFleet, report: ReportDetail) -> str:
     members = await start_accounts(fleet)
     report("waiting for the tokens at the hub")
-    names = await use_account(fleet, members)
-    await await_reports(fleet, members, report)
+    async with ClusterClients(fleet.hub.client, ACCOUNT.name, namespace=ACCOUNT.namespace) as clusters:
+        answers = [await who_am_i(await clusters.client(member.name, within=60)) for member in members]
+    waiter = ObjectWaiter(fleet.hub.client, progress=report)
+    for member in members:
+        key = ObjectKey(member.name, ACCOUNT.name)
+        await waiter.until(MANAGED_SERVICE_ACCOUNTS, key, validate_reported, advice="see `watchword doctor`")
     await _await_addon(fleet, ADDON_NAME, members, report)
-    return f"{names[0]} on {' and '.join(member.name for member in members)}, by tokens from the hub"
+    return f"{answers[0].username} on {' and '.join(member.name for member in members)}, by tokens from the hub"
 
 
 async def issue_pull_secrets(fleet: LocalFleet, report: ReportDetail) -> str:
@@ -411,7 +379,12 @@ async def _await_addon(
 
     def served() -> bool:
         addons = {ObjectKey.of(addon): addon for addon in fleet.hub_observer.addons()}
-        ready = [member for member in members if is_addon_ready(addons.get(ObjectKey(member.name, name)))]
+        found = [addons[key] for key in (ObjectKey(member.name, name) for member in members) if key in addons]
+        ready = [
+            addon
+            for addon in found
+            if decide_addon_row(addon).credential == "yes" and is_true(addon, ConditionType.ADDON_AVAILABLE)
+        ]
         report(f"{len(ready)} of {len(members)} at work")
         return len(ready) == len(members)
 

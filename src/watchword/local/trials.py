@@ -5,8 +5,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
 
-from msgspec import Struct
-
 from watchword.addons.token.driver import LIFETIME as TOKEN_LIFETIME
 from watchword.admin.errors import InvalidInput
 from watchword.admin.join import KLUSTERLET
@@ -22,8 +20,6 @@ from watchword.registration.aws_irsa.options import (
     HUB_CLUSTER_ARN,
     MANAGED_CLUSTER_ARN,
     ROLE_ANNOTATION,
-    ClusterPair,
-    hub_account_annotations,
 )
 from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, CA_FILE, HOSTS, SERVER_ADDRESS
 
@@ -62,59 +58,42 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-class CloudTrial(Struct, frozen=True, kw_only=True):
-    """How a driver is tried with the emulator of a cloud, which is a program of its own."""
+class AwsTrial:
+    """How a driver is tried with the emulator of AWS, which is a program of its own."""
 
-    name: str  # of the cloud, for messages and for the folder of the emulator
-    variable: str  # of the environment: the emulator's command, which serves a folder until its standard input ends
-    audience: str  # of the ServiceAccount tokens that the cloud accepts
-    hub_account: ObjectKey  # the ServiceAccount with which the hub's controllers prove who they are
-    agent_account: ObjectKey  # the same for the agents of clusters
-    hub_settings: Settings  # flags of `init`
-    cluster_settings: Callable[[int], Settings]  # flags of `join`, by the number of the cluster
-    accounts: Callable[[Path, Sequence[Path]], Object]  # `accounts.json`, from the kubeconfigs of hub and clusters
-    environment: Callable[[str, Path, Settings], Mapping[str, str]]  # for pods: endpoint, token file, flags of `join`
+    name = "aws"  # of the cloud, for messages and for the folder of the emulator
+    variable = "WATCHWORD_AWS_EMULATOR"  # the emulator's command, which serves a folder until its standard input ends
+    audience = "sts.amazonaws.com"  # of the ServiceAccount tokens that the cloud accepts
+    hub_account = ObjectKey(HUB_NAMESPACE, HUB_SERVICE_ACCOUNT)  # with which the hub's controllers prove who they are
+    agent_account = ObjectKey(AGENT_NAMESPACE, f"{KLUSTERLET}-{AwsIrsaDriver.account_suffix}")
+    hub_settings: Settings = {HUB_ARN.flag: str(HUB)}  # noqa: RUF012 - flags of `init`, never changed
+
+    def cluster_settings(self, number: int) -> Settings:
+        return {HUB_CLUSTER_ARN.flag: str(HUB), MANAGED_CLUSTER_ARN.flag: str(managed_arn(number))}
+
+    def accounts(self, hub: Path, clusters: Sequence[Path]) -> Object:
+        numbered = enumerate(clusters, 1)
+        return {
+            "hub": {"arn": str(HUB), "kubeconfig": str(hub)},
+            "clusters": [{"arn": str(managed_arn(number)), "kubeconfig": str(path)} for number, path in numbered],
+        }
+
+    def environment(self, endpoint: str, token: Path, settings: Settings) -> Mapping[str, str]:
+        """Return the variables of pods, from the emulator's endpoint, their token file and the flags of `join`."""
+        is_hub = MANAGED_CLUSTER_ARN.flag not in settings
+        driver = AwsIrsaDriver()
+        role = (driver.hub_account_annotations if is_hub else driver.account_annotations)(settings)[ROLE_ANNOTATION]
+        return {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_DEFAULT_REGION": HUB.region,
+            "AWS_ROLE_ARN": role,
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
 
 
 def managed_arn(number: int) -> EksClusterArn:
     return EksClusterArn("aws", HUB.region, str(CLUSTER_ACCOUNTS + number), f"cluster{number}")
-
-
-def cluster_settings(number: int) -> Settings:
-    return {HUB_CLUSTER_ARN.flag: str(HUB), MANAGED_CLUSTER_ARN.flag: str(managed_arn(number))}
-
-
-def accounts(hub: Path, clusters: Sequence[Path]) -> Object:
-    numbered = enumerate(clusters, 1)
-    return {
-        "hub": {"arn": str(HUB), "kubeconfig": str(hub)},
-        "clusters": [{"arn": str(managed_arn(number)), "kubeconfig": str(path)} for number, path in numbered],
-    }
-
-
-def environment(endpoint: str, token: Path, settings: Settings) -> Mapping[str, str]:
-    is_hub = MANAGED_CLUSTER_ARN.flag not in settings
-    role = hub_account_annotations(settings)[ROLE_ANNOTATION] if is_hub else ClusterPair.read(settings).managed_role
-    return {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_DEFAULT_REGION": HUB.region,
-        "AWS_ROLE_ARN": role,
-        "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-
-
-AWS = CloudTrial(
-    name="aws",
-    variable="WATCHWORD_AWS_EMULATOR",
-    audience="sts.amazonaws.com",
-    hub_account=ObjectKey(HUB_NAMESPACE, HUB_SERVICE_ACCOUNT),
-    agent_account=ObjectKey(AGENT_NAMESPACE, f"{KLUSTERLET}-{AwsIrsaDriver.account_suffix}"),
-    hub_settings={HUB_ARN.flag: str(HUB)},
-    cluster_settings=cluster_settings,
-    accounts=accounts,
-    environment=environment,
-)
 
 
 async def grpc_join_settings(hub: Client, server: str, folder: Path) -> Settings | None:
@@ -128,7 +107,7 @@ async def grpc_join_settings(hub: Client, server: str, folder: Path) -> Settings
     return {SERVER_ADDRESS.flag: server, CA_FILE.flag: str(path)}
 
 
-CLOUDS: Mapping[str, CloudTrial] = {"aws-irsa": AWS}
+CLOUDS: Mapping[str, AwsTrial] = {AwsIrsaDriver.name: AwsTrial()}
 """The clouds that are emulated, by the driver that needs them."""
 
 

@@ -5,7 +5,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 
 import structlog
@@ -13,11 +12,11 @@ from msgspec import Struct, field
 
 from watchword.admin.terminal import supports_unicode
 from watchword.dashboard.process import DashboardOptions, ServedDashboard, follow_readable, serve_dashboard
-from watchword.local.data_directory import FleetDirectory, FreePorts, LayoutRequest, choose_layout
-from watchword.local.fleet import LocalFleet
+from watchword.local.data_directory import FleetDirectory, choose_layout, free_ports
+from watchword.local.fleet import LocalFleet, UpOptions
 from watchword.local.output import UpOutput
 from watchword.local.pods import EventLog, FlagParsers
-from watchword.local.startup import StepTracker, full_disk_reasons, run_steps, track_steps
+from watchword.local.startup import StepStatus, full_disk_reasons, run_steps
 from watchword.local.steps import choose_steps
 from watchword.local.trials import require_libraries
 from watchword.local.view import FleetView
@@ -29,46 +28,23 @@ FRAME = 0.1  # seconds between two pictures at least
 TICK = 1.0  # and at most: time left is shown
 
 
-class UpOptions(Struct, frozen=True):
-    """The user's choices."""
-
-    requested: LayoutRequest = field(default_factory=LayoutRequest)
-    in_memory: bool = False
-    audit: bool = False  # write an audit log for each control plane
-    encryption_key_file: Path | None = None  # encrypt Secrets in the data file of each control plane
-    leave: bool = False  # end once all is healthy
-    patience: timedelta | None = None  # None: as long as it takes
-
-
 async def up(
     folder: FleetDirectory, options: UpOptions, output: UpOutput, read: FlagParsers, stop: asyncio.Event
 ) -> None:
     """Run a fleet until `stop` is set; the folder is locked. Raises what prevents the start."""
     recorded = folder.recorded()
-    layout = choose_layout(recorded, options.requested, FreePorts(), folder.path)
+    layout = choose_layout(recorded, options.requested, free_ports(), folder.path)
     require_libraries(layout.registration_auth)
     clock: Clock = SystemClock()
-    fleet = LocalFleet(
-        folder,
-        layout,
-        clock,
-        read,
-        in_memory=options.in_memory,
-        audit=options.audit,
-        encryption_key_file=options.encryption_key_file,
-        is_new=recorded is None,
-    )
+    fleet = LocalFleet(folder, layout, clock, read, options, is_new=recorded is None)
     if fleet.cloud is not None:
         fleet.cloud.emulator_command()  # refused before anything is written
     folder.record(layout)
-    steps = choose_steps(len(layout.clusters))
-    tracker = track_steps(steps)
-    tracker.listeners.append(output.step)
-    display = ProgressDisplay(fleet, tracker, output, stop)
-    tracker.listeners.append(lambda _: display.changed.set())
+    steps = [(step, StepStatus(step.key, step.title)) for step in choose_steps(len(layout.clusters))]
+    display = ProgressDisplay(fleet, [status for _, status in steps], output, stop)
     showing = asyncio.create_task(display.show(), name="view")
     try:
-        if await run_until_stopped(stop, run_steps(fleet, tracker, steps, options.patience)):
+        if await run_until_stopped(stop, run_steps(fleet, steps, display.show_step, options.patience)):
             if not options.leave:  # they need a reader that responds
                 rotatable = layout.clusters if fleet.cloud is None else ()  # the cloud renews its own
                 display.commands = commands_to_try(folder.kubeconfig, next((c.name for c in rotatable), ""))
@@ -100,7 +76,7 @@ class ProgressDisplay(Struct):
     """Shows the fleet again whenever something changes, and every second."""
 
     fleet: LocalFleet
-    tracker: StepTracker
+    steps: Sequence[StepStatus]
     output: UpOutput
     stop: asyncio.Event
     commands: Sequence[str] = ()
@@ -115,7 +91,7 @@ class ProgressDisplay(Struct):
         count, doing = len(fleet.clusters), "stopping " if self.stopping else ""
         return FleetView(
             title=f"up: {doing}a hub and {count} cluster{'' if count == 1 else 's'} in {fleet.folder.path}",
-            steps=self.tracker.steps,
+            steps=self.steps,
             inventory=fleet.inventory(),
             recent_events=self.events.read(fleet.observer.recent_events(), now) if fleet.observer is not None else (),
             commands=self.commands,
@@ -128,8 +104,12 @@ class ProgressDisplay(Struct):
 
     def _hint(self) -> str:
         full = full_disk_reasons(self.fleet.folder.path)
-        kept = "nothing is kept" if self.fleet.in_memory else "everything is kept"
+        kept = "nothing is kept" if self.fleet.options.in_memory else "everything is kept"
         return "; ".join([*full, f"Ctrl-C stops it, and {kept}"])
+
+    def show_step(self, status: StepStatus) -> None:
+        self.output.step(status)
+        self.changed.set()
 
     async def show(self) -> None:
         while True:
@@ -157,10 +137,7 @@ class ProgressDisplay(Struct):
 
 def commands_to_try(kubeconfig: Path, cluster: str) -> list[str]:
     where, program = _from_home(kubeconfig), program_name(sys.argv[0])
-    commands = [
-        f"kubectl --kubeconfig {where} get managedclusters",
-        f"{program} status --kubeconfig {where}",
-    ]
+    commands = [f"kubectl --kubeconfig {where} get managedclusters", f"{program} status --kubeconfig {where}"]
     return [*commands, f"{program} rotate cluster {cluster} --kubeconfig {where}"] if cluster else commands
 
 

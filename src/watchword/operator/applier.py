@@ -29,9 +29,10 @@ def owner_annotation(owner: Object) -> str:
     return f"{owner['kind']}/{owner['metadata']['name']}"
 
 
-def owners_of(obj: Object) -> list[ObjectKey]:
-    name = annotations_of(obj).get(OWNER_ANNOTATION, "").partition("/")[2]
-    return [ObjectKey.cluster(name)] if name else []
+def owners_of(obj: Object, kind: str) -> list[ObjectKey]:
+    """Return the key of an object's owner, if that is of this kind."""
+    named, _, name = annotations_of(obj).get(OWNER_ANNOTATION, "").partition("/")
+    return [ObjectKey.cluster(name)] if name and named == kind else []
 
 
 class OwnedObjectApplier(Struct, frozen=True):
@@ -121,21 +122,3 @@ async def delete_exact(client: Client, resource: Resource, obj: Object) -> None:
         await client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj), propagation=propagation)
     except (NotFound, Conflict):
         return  # gone, or another by now
-
-
-def related_resources(rows: Iterable[Manifest]) -> list[Object]:
-    return [_reference(resource, obj) for resource, obj in rows]
-
-
-def generations(rows: Iterable[Manifest]) -> list[Object]:
-    return [
-        {**_reference(resource, obj), "lastGeneration": obj["metadata"].get("generation") or 0}
-        for resource, obj in rows
-        if resource is DEPLOYMENTS
-    ]
-
-
-def _reference(resource: Resource, obj: Object) -> Object:
-    key = ObjectKey.of(obj)
-    row = {"group": resource.group, "version": resource.version, "resource": resource.plural, "name": key.name}
-    return {**row, "namespace": key.namespace} if key.namespace else row

@@ -5,9 +5,7 @@ from msgspec import Struct, field
 from watchword.api import resources
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.bootstrap import CLUSTER_INFO, TOKEN_SECRET_NAMESPACE
-from watchword.api.crds import MANAGED_CRDS
-from watchword.api.crds.operator import CLUSTER_MANAGER
-from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api.meta import Manifest, ObjectKey
 from watchword.api.names import (
     ADDON_GROUP,
     AGENT_NAMESPACE,
@@ -19,18 +17,19 @@ from watchword.api.names import (
     Label,
 )
 from watchword.api.rbac import RbacRule, rules_of
-from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, NAMESPACES, RBAC_GROUP
+from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, RBAC_GROUP
 from watchword.kube.client import Client
 from watchword.operator import rbac as rules
 from watchword.operator import rendering
 from watchword.operator.cluster_manager import CONTROLLER
-from watchword.operator.klusterlet import addon_namespace, namespace_of
-from watchword.operator.rbac import ACCOUNTS_ROLE, ELECTION_RIGHTS, READ
+from watchword.operator.klusterlet import addon_namespace
+from watchword.operator.rbac import ACCOUNTS_ROLE, APPLY, DEFINITIONS, ELECTION_RIGHTS, READ
 from watchword.registration.catalog import CATALOG
 from watchword.runtime.manifests import establish_crds
 
 MANAGER = ObjectKey(HUB_NAMESPACE, f"{ADDON_NAME}-addon-manager")
-MANAGER_ROLE = f"open-cluster-management:watchword:{ADDON_NAME}-manager"
+ADDON_ROLE = f"open-cluster-management:watchword:{ADDON_NAME}"
+MANAGER_ROLE = f"{ADDON_ROLE}-manager"
 _PLURAL = MANAGED_SERVICE_ACCOUNTS.plural
 
 ACCOUNTS_RIGHTS = (
@@ -66,22 +65,16 @@ MANAGER_RIGHTS = (
     ),
     RbacRule("the add-on is installed where it is enabled", ADDON_GROUP, ("managedclusteraddons",), (*READ, "patch")),
     RbacRule("the add-on's state is reported", ADDON_GROUP, ("managedclusteraddons/status",), ("patch",)),
-    RbacRule("the agent is installed by work", WORK_GROUP, ("manifestworks",), (*READ, "create", "patch", "delete")),
+    RbacRule("the agent is installed by work", WORK_GROUP, ("manifestworks",), (*READ, *APPLY)),
     RbacRule(
-        "agents get rights in the namespace of their cluster",
-        RBAC_GROUP,
-        ("roles", "rolebindings"),
-        (*READ, "create", "patch", "delete"),
+        "agents get rights in the namespace of their cluster", RBAC_GROUP, ("roles", "rolebindings"), (*READ, *APPLY)
     ),
     RbacRule("grants name roles of administrators", RBAC_GROUP, ("clusterroles",), READ),
     RbacRule("agents request certificates", "certificates.k8s.io", ("certificatesigningrequests",), READ),
     RbacRule("agents may have tokens of service accounts", "", ("serviceaccounts",), READ),
     RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch")),
     RbacRule(
-        "the kinds are installed",
-        "apiextensions.k8s.io",
-        ("customresourcedefinitions",),
-        ("get", "create", "patch"),
+        "the kinds are installed", "apiextensions.k8s.io", ("customresourcedefinitions",), ("get", "create", "patch")
     ),
     RbacRule(
         "agents write no other Secrets",
@@ -94,12 +87,13 @@ MANAGER_RIGHTS = (
 
 
 def hub_service_rights() -> list[Manifest]:
-    return list(rendering.cluster_role_with_binding(ACCOUNTS_ROLE, rules_of(ACCOUNTS_RIGHTS), CONTROLLER))
+    """Return what lets a hub serve accounts; the role is not the operator's, which a hub may be without."""
+    return [*rendering.cluster_role_with_binding(ADDON_ROLE, rules_of(ACCOUNTS_RIGHTS), CONTROLLER)]
 
 
 def manager_bundle(*, image: str = IMAGE) -> list[Manifest]:
+    """Return the manager in the hub's namespace, which is not among it: to delete this must not delete the hub."""
     return [
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
         rendering.service_account(MANAGER.name, MANAGER.namespace),
         *rendering.cluster_role_with_binding(MANAGER_ROLE, rules_of(MANAGER_RIGHTS), MANAGER),
         *rendering.role_with_binding(ObjectKey(MANAGER.namespace, MANAGER_ROLE), rules_of(ELECTION_RIGHTS), MANAGER),
@@ -175,38 +169,25 @@ class DashboardBundleOptions(Struct, frozen=True):
 
 
 def dashboard_bundle(options: DashboardBundleOptions) -> list[Manifest]:
-    """Return the account, its rights, the Deployment and the Service; Secrets are readable only on request."""
-    spec = {"selector": {"app": DASHBOARD.name}, "ports": [{"name": "http", "port": PORT, "targetPort": PORT}]}
-    return [
-        (resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(DASHBOARD.namespace))),
+    """Return the account, its rights, the Deployment and the Service; Secrets are readable only on request.
+
+    The namespace is the hub's and not among it: to delete this must not delete the operator.
+    """
+    authority, tokens = (
+        ObjectKey(CLUSTER_INFO.namespace, AUTHORITY_ROLE),
+        ObjectKey(TOKEN_SECRET_NAMESPACE, TOKENS_ROLE),
+    )
+    rows = [
         rendering.service_account(DASHBOARD.name, DASHBOARD.namespace),
         *rendering.cluster_role_with_binding(DASHBOARD_ROLE, rules_of(DASHBOARD_RIGHTS), DASHBOARD),
-        *rendering.role_with_binding(
-            ObjectKey(CLUSTER_INFO.namespace, AUTHORITY_ROLE), rules_of(AUTHORITY_RIGHTS), DASHBOARD
-        ),
-        *_secret_roles(options),
-        (
-            resources.SERVICES,
-            resources.SERVICES.manifest(
-                DASHBOARD, metadata={"labels": rendering.labels_for(DASHBOARD.name)}, spec=spec
-            ),
-        ),
-        rendering.deployment(_workload(options)),
+        *rendering.role_with_binding(authority, rules_of(AUTHORITY_RIGHTS), DASHBOARD),
     ]
-
-
-def _secret_roles(options: DashboardBundleOptions) -> list[Manifest]:
-    tokens, pull_secrets = rules_of(TOKENS_RIGHTS), rules_of(PULL_SECRETS_RIGHTS)
-    rows: list[Manifest] = []
     if options.join_tokens:
-        rows += rendering.role_with_binding(ObjectKey(TOKEN_SECRET_NAMESPACE, TOKENS_ROLE), tokens, DASHBOARD)
+        rows += rendering.role_with_binding(tokens, rules_of(TOKENS_RIGHTS), DASHBOARD)
     if options.pull_secrets:
-        rows += rendering.cluster_role_with_binding(PULL_SECRETS_ROLE, pull_secrets, DASHBOARD)
-    return rows
-
-
-def _workload(options: DashboardBundleOptions) -> rendering.Workload:
-    return rendering.Workload(
+        rows += rendering.cluster_role_with_binding(PULL_SECRETS_ROLE, rules_of(PULL_SECRETS_RIGHTS), DASHBOARD)
+    spec = {"selector": {"app": DASHBOARD.name}, "ports": [{"name": "http", "port": PORT, "targetPort": PORT}]}
+    workload = rendering.Workload(
         key=DASHBOARD,
         image=options.image,
         arguments=[
@@ -219,9 +200,7 @@ def _workload(options: DashboardBundleOptions) -> rendering.Workload:
         replicas=1,  # sessions are in its memory
         resources={"requests": {"cpu": "10m", "memory": "96Mi"}},
     )
-
-
-DEFINITIONS: tuple[Object, ...] = (*MANAGED_CRDS, CLUSTER_MANAGER)
+    return [*rows, rendering.labelled(resources.SERVICES, DASHBOARD, spec=spec), rendering.deployment(workload)]
 
 
 async def install_crds(client: Client) -> None:
@@ -249,61 +228,47 @@ class BundleOptions(Struct, frozen=True):
 
 def operator_bundle(options: BundleOptions | None = None) -> list[Manifest]:
     """Return the kinds, namespaces and roles, and the operator itself, in an order in which they can be applied."""
-    options = options or BundleOptions()
+    options, key = options or BundleOptions(), rendering.OPERATOR
+    own = dict.fromkeys(options.namespaces, rules.OPERATOR_OWN_RIGHTS) | {key.namespace: rules.ELECTION_RIGHTS}
+    workload = rendering.Workload(
+        key=key,
+        image=options.image,
+        arguments=["operator", f"--namespace={key.namespace}"],
+        replicas=options.pods.replicas,
+        pod=options.pods.fields,
+        resources=options.pods.resources or {"requests": {"cpu": "2m", "memory": "64Mi"}},
+    )
     return [
         *((resources.CUSTOM_RESOURCE_DEFINITIONS, definition) for definition in DEFINITIONS),
-        *(
-            (resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(name)))
-            for name in (rendering.OPERATOR.namespace, *options.namespaces)
-        ),
+        *map(rendering.namespace, (key.namespace, *options.namespaces)),
         *_deployable_roles(options),
-        rendering.service_account(rendering.OPERATOR.name, rendering.OPERATOR.namespace),
-        *_operator_rights(options),
-        _operator_deployment(options),
-        *options.access.rows(rendering.OPERATOR),
+        rendering.service_account(key.name, key.namespace),
+        *rendering.cluster_role_with_binding(rules.OPERATOR_ROLE, rules_of(rules.OPERATOR_RIGHTS), key),
+        *(
+            row
+            for namespace, rights in own.items()
+            for row in rendering.role_with_binding(ObjectKey(namespace, rules.OPERATOR_OWN_ROLE), rules_of(rights), key)
+        ),
+        rendering.deployment(workload),
+        *options.access.rows(key),
     ]
-
-
-def hub_bundle(manager: Object | None = None, options: BundleOptions | None = None) -> list[Manifest]:
-    options = options or BundleOptions(for_agent=False)
-    wanted = manager or resources.CLUSTER_MANAGERS.manifest(
-        ObjectKey.cluster("cluster-manager"), spec={"imagePullSpec": options.image}
-    )
-    controllers = ObjectKey(HUB_NAMESPACE, f"{wanted['metadata']['name']}-controller")
-    return [*operator_bundle(options), *options.access.rows(controllers), (resources.CLUSTER_MANAGERS, wanted)]
-
-
-def agent_bundle(klusterlet: Object, options: BundleOptions | None = None) -> list[Manifest]:
-    """Return the operator and its Klusterlet; the bootstrap Secret is created by the joining user."""
-    options = options or BundleOptions(for_hub=False)
-    agent = ObjectKey(namespace_of(klusterlet), f"{klusterlet['metadata']['name']}-agent")
-    return [*operator_bundle(options), *options.access.rows(agent), (resources.KLUSTERLETS, klusterlet)]
 
 
 def _deployable_roles(options: BundleOptions) -> list[Manifest]:
     """Return the roles that the operator binds, and what the hub may do with tokens."""
-    roles: dict[str, list[Object]] = {}
+    rows: list[Manifest] = []
     if options.for_agent:
-        roles |= {rules.AGENT_ROLE: rules.AGENT_RULES, rules.AGENT_OWN_ROLE: rules.AGENT_OWN_RULES}
-    if options.for_hub:
-        roles |= {rules.HUB_ROLE: rules.HUB_RULES, rules.CLEANER_ROLE: rules.CLEANER_RULES}
-        roles |= {name: rules_of(found) for server in CATALOG.servers for name, found in server.roles.items()}
-        roles |= {rules.ACCOUNTS_ROLE: rules_of(ACCOUNTS_RIGHTS)}
-    rows: list[Manifest] = [
-        (
-            resources.CLUSTER_ROLES,
-            resources.CLUSTER_ROLES.manifest(
-                ObjectKey.cluster(name),
-                metadata={"labels": rendering.labels_for(rendering.OPERATOR.name)},
-                rules=list(rows),
-            ),
-        )
-        for name, rows in roles.items()
-    ]
-    own = {"kube-system": rules.HUB_TOKENS_RIGHTS, "kube-public": rules.HUB_INFO_RIGHTS} if options.for_hub else {}
-    for namespace, rights in own.items():
+        rows.append(_operator_role(rules.AGENT_ROLE, rules=list(rules.AGENT_RULES)))
+        rows.append(_operator_role(rules.AGENT_OWN_ROLE, rules=rules_of(rules.AGENT_OWN_RIGHTS)))
+    if not options.for_hub:
+        return rows
+    roles = {rules.HUB_ROLE: rules.HUB_RIGHTS, rules.CLEANER_ROLE: rules.CLEANER_RIGHTS}
+    roles |= {name: found for server in CATALOG.servers for name, found in server.roles.items()}
+    roles[ACCOUNTS_ROLE] = ACCOUNTS_RIGHTS
+    rows += [_operator_role(name, rules=rules_of(found)) for name, found in roles.items()]
+    for namespace, rights in (("kube-system", rules.HUB_TOKENS_RIGHTS), ("kube-public", rules.HUB_INFO_RIGHTS)):
         rows += rendering.role_with_binding(ObjectKey(namespace, rules.HUB_TOKENS_ROLE), rules_of(rights), CONTROLLER)
-    return [*rows, *_addon_grants()] if options.for_hub else rows
+    return [*rows, *_addon_grants()]
 
 
 def _addon_grants() -> list[Manifest]:
@@ -312,34 +277,9 @@ def _addon_grants() -> list[Manifest]:
     The API server keeps its rules; a manifest with rules would remove them with each apply.
     """
     selected = {"clusterRoleSelectors": [{"matchLabels": {Label.ADDON_GRANTABLE: "true"}}]}
-    key, metadata = ObjectKey.cluster(rules.HUB_GRANTS_ROLE), {"labels": rendering.labels_for(rendering.OPERATOR.name)}
-    role = resources.CLUSTER_ROLES.manifest(key, metadata=metadata, aggregationRule=selected)
-    return [(resources.CLUSTER_ROLES, role), rendering.cluster_binding(key.name, key.name, CONTROLLER)]
+    name = rules.HUB_GRANTS_ROLE
+    return [_operator_role(name, aggregationRule=selected), rendering.cluster_binding(name, name, CONTROLLER)]
 
 
-def _operator_rights(options: BundleOptions) -> list[Manifest]:
-    everywhere = rules_of(rules.OPERATOR_RIGHTS)
-    rows: list[Manifest] = list(
-        rendering.cluster_role_with_binding(rules.OPERATOR_ROLE, everywhere, rendering.OPERATOR)
-    )
-    for namespace in options.namespaces:
-        own = rules_of(rules.OPERATOR_OWN_RIGHTS)
-        rows += rendering.role_with_binding(ObjectKey(namespace, rules.OPERATOR_OWN_ROLE), own, rendering.OPERATOR)
-    election = rules_of(rules.ELECTION_RIGHTS)
-    rows += rendering.role_with_binding(
-        ObjectKey(rendering.OPERATOR.namespace, rules.OPERATOR_OWN_ROLE), election, rendering.OPERATOR
-    )
-    return rows
-
-
-def _operator_deployment(options: BundleOptions) -> Manifest:
-    return rendering.deployment(
-        rendering.Workload(
-            key=rendering.OPERATOR,
-            image=options.image,
-            arguments=["operator", f"--namespace={rendering.OPERATOR.namespace}"],
-            replicas=options.pods.replicas,
-            pod=options.pods.fields,
-            resources=options.pods.resources or {"requests": {"cpu": "2m", "memory": "64Mi"}},
-        )
-    )
+def _operator_role(name: str, **fields: object) -> Manifest:
+    return rendering.labelled(resources.CLUSTER_ROLES, ObjectKey.cluster(name), rendering.OPERATOR.name, **fields)

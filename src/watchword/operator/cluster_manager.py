@@ -19,9 +19,9 @@ from watchword.credentials.errors import UnknownDriver
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Conflict
 from watchword.operator import conditions, rendering
-from watchword.operator.applier import OWNER_ANNOTATION, OwnedObjectApplier, delete_exact, owner_annotation
+from watchword.operator.applier import OwnedObjectApplier
 from watchword.operator.conditions import HUB_FEATURES, describe_failure, format_gates, is_enabled, report_status
-from watchword.operator.klusterlet import SpecError, pod_fields, resources_of, validate_settings
+from watchword.operator.klusterlet import pod_fields, resources_of, validate_settings
 from watchword.operator.rbac import ACCOUNTS_ROLE, CLEANER_ROLE, HUB_ROLE
 from watchword.operator.rendering import OPERATOR, image_of_operator
 from watchword.registration.catalog import CATALOG, Catalog
@@ -50,16 +50,16 @@ def server_bindings(manager: meta.Object, server: HubServer, controller: ObjectK
         rows.append(rendering.cluster_binding(f"{prefix}-signer", server.signer_role, controller))
     if server.controller_rules:
         key = ObjectKey(HUB_NAMESPACE, f"{server.name}-controller")
-        rows += rendering.role_with_binding(key, [], controller, existing_role=server.controller_role)
+        rows.append(rendering.binding_in_namespace(key, server.controller_role, controller))
     return rows
 
 
 def server_workload(manager: meta.Object, server: HubServer, image: str) -> list[meta.Manifest]:
+    """Return the Deployment of a server and its Service: with a load balancer where the exposure asks for one."""
     spec: Mapping[str, Any] = manager.get("spec") or {}
     own: Mapping[str, Any] = spec.get("serverConfiguration") or {}
-    name = server_name(manager, server)
     workload = rendering.Workload(
-        key=ObjectKey(HUB_NAMESPACE, name),
+        key=ObjectKey(HUB_NAMESPACE, server_name(manager, server)),
         service_account=server.service_account,
         image=str(own.get("imagePullSpec") or spec.get("imagePullSpec") or image),
         arguments=server.arguments,
@@ -69,24 +69,13 @@ def server_workload(manager: meta.Object, server: HubServer, image: str) -> list
         pod=pod_fields(manager),
         resources=resources_of(spec),
     )
-    return [rendering.deployment(workload), service(name, server.port, is_balanced=_is_balanced(own, server.exposure))]
-
-
-def service(name: str, port: int, *, is_balanced: bool) -> meta.Manifest:
-    """Return the Service of a server; with a load balancer where the exposure asks for one."""
-    ports = [{"name": "server", "port": EXPOSED_PORT if is_balanced else port, "targetPort": port, "protocol": "TCP"}]
-    spec: meta.Object = {
-        "type": "LoadBalancer" if is_balanced else "ClusterIP",
-        "selector": {"app": name},
-        "ports": ports,
-    }
-    key = ObjectKey(HUB_NAMESPACE, name)
-    return SERVICES, SERVICES.manifest(key, metadata={"labels": rendering.labels_for(name)}, spec=spec)
-
-
-def _is_balanced(configuration: Mapping[str, Any], protocol: str) -> bool:
-    ways = [row.get(protocol) or {} for row in configuration.get("endpointsExposure") or []]
-    return any(way.get("type") == "loadBalancer" for way in ways)
+    ways = [meta.mapping_at(row, server.exposure) for row in meta.rows_at(own, "endpointsExposure")]
+    kind, port = "ClusterIP", server.port
+    if any(way.get("type") == "loadBalancer" for way in ways):
+        kind, port = "LoadBalancer", EXPOSED_PORT
+    ports = [{"name": "server", "port": port, "targetPort": server.port, "protocol": "TCP"}]
+    service = {"type": kind, "selector": {"app": workload.key.name}, "ports": ports}
+    return [rendering.deployment(workload), rendering.labelled(SERVICES, workload.key, spec=service)]
 
 
 CONTROLLER = ObjectKey(HUB_NAMESPACE, HUB_SERVICE_ACCOUNT)
@@ -121,9 +110,10 @@ def hub_settings(manager: meta.Object, catalog: Catalog) -> Settings:
     registration = _registration(manager)
     settings: dict[str, str] = {}
     for driver in catalog.drivers:
-        entry = _entry(registration, (driver.name, *driver.aliases))
+        names = (driver.name, *driver.aliases)
+        listed = (row for row in meta.rows_at(registration, DRIVER_LIST) if str(row.get("authType") or "") in names)
         options = catalog.options(Side.HUB, driver.name)
-        settings |= settings_from_spec(options, registration, entry)
+        settings |= settings_from_spec(options, registration, next(listed, {}))
         exposed = ((option.flag, exposed_hosts(manager, option.exposure)) for option in options if option.exposure)
         settings |= {flag: ",".join(hosts) for flag, hosts in exposed if hosts}
     return settings
@@ -159,17 +149,11 @@ def _registration(manager: meta.Object) -> Mapping[str, Any]:
     return meta.mapping_at(manager, "spec", "registrationConfiguration")
 
 
-def _entry(registration: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
-    return next(
-        (entry for entry in meta.rows_at(registration, DRIVER_LIST) if str(entry.get("authType") or "") in names), {}
-    )
-
-
 def hub_manifests(manager: meta.Object, *, image: str = IMAGE) -> list[meta.Manifest]:
     """Return what the operator applies for a hub: bound to roles that exist, so that it need not hold their rights."""
     prefix = f"open-cluster-management:operated:{manager['metadata']['name']}"
     return [
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))),
+        rendering.namespace(HUB_NAMESPACE),
         rendering.service_account(CONTROLLER.name, HUB_NAMESPACE, account_annotations(manager)),
         rendering.cluster_binding(f"{prefix}:controller", HUB_ROLE, CONTROLLER),
         rendering.service_account(CLEANER.name, HUB_NAMESPACE),
@@ -201,7 +185,7 @@ def _workloads(manager: meta.Object, image: str) -> list[meta.Manifest]:
     servers = [row for server in enabled_servers(manager) for row in server_workload(manager, server, image)]
     return [
         rendering.deployment(workload),
-        cleaner_job(chosen, left_cluster_retention(manager), pod_fields(manager)),
+        cleaner_job(manager, chosen),
         *servers,
     ]
 
@@ -212,7 +196,8 @@ def replicas_of(manager: meta.Object) -> int:
     return max(int(text), 1) if text.isdecimal() and text.isascii() and len(text) <= 4 else 1
 
 
-def cleaner_job(image: str, retention: str = "", pod_fields: Mapping[str, Any] | None = None) -> meta.Manifest:
+def cleaner_job(manager: meta.Object, image: str) -> meta.Manifest:
+    retention = left_cluster_retention(manager)
     container = {
         "name": CLEANER_JOB,
         "image": image,
@@ -225,7 +210,7 @@ def cleaner_job(image: str, retention: str = "", pod_fields: Mapping[str, Any] |
         "restartPolicy": "Never",
         "containers": [container],
         "securityContext": dict(POD_SECURITY),
-        **(pod_fields or {}),
+        **pod_fields(manager),
     }
     spec = {
         "schedule": "*/10 * * * *",
@@ -235,8 +220,7 @@ def cleaner_job(image: str, retention: str = "", pod_fields: Mapping[str, Any] |
             "spec": {"backoffLimit": 1, "activeDeadlineSeconds": rendering.JOB_DEADLINE, "template": {"spec": pod}}
         },
     }
-    key = ObjectKey(HUB_NAMESPACE, CLEANER_JOB)
-    return CRON_JOBS, CRON_JOBS.manifest(key, metadata={"labels": rendering.labels_for(CLEANER_JOB)}, spec=spec)
+    return rendering.labelled(CRON_JOBS, ObjectKey(HUB_NAMESPACE, CLEANER_JOB), spec=spec)
 
 
 RECHECK = timedelta(seconds=5)
@@ -260,8 +244,7 @@ class ClusterManagerReconciler(Struct, frozen=True):
             return await self._remove(found, applier)
         objection = validate_cluster_manager(found)
         if objection is not None:  # what runs keeps running
-            applied = Condition.false(conditions.APPLIED, objection.reason, objection.message)
-            await self._report(found, [applied])
+            await self._report(found, [objection])
             return Done()
         found = await add_finalizer(self.client, CLUSTER_MANAGERS, found, Finalizer.CLUSTER_MANAGER)
         return await self._deploy(found, applier)
@@ -293,13 +276,7 @@ class ClusterManagerReconciler(Struct, frozen=True):
             message = f"waiting for {', '.join(waiting)} to be gone"
             await self._report(found, [Condition.false(conditions.APPLIED, "ClusterManagerDeleting", message)])
             return RetryAfter(RECHECK)
-        place = self.reader.get(NAMESPACES, ObjectKey.cluster(HUB_NAMESPACE))
-        if (
-            place is not None
-            and meta.annotations_of(place).get(OWNER_ANNOTATION) == owner_annotation(found)
-            and not meta.is_deleting(place)
-        ):
-            await delete_exact(self.client, NAMESPACES, place)
+        await applier.remove(found, [rendering.namespace(HUB_NAMESPACE)])
         await remove_finalizer(self.client, CLUSTER_MANAGERS, found, Finalizer.CLUSTER_MANAGER)
         return Done()
 
@@ -321,16 +298,20 @@ def decide_hub_conditions(rows: Iterable[meta.Manifest]) -> list[Condition]:
     ]
 
 
-def validate_cluster_manager(manager: meta.Object) -> SpecError | None:
+def validate_cluster_manager(manager: meta.Object) -> Condition | None:
     """Return what has to be changed first, or None."""
     spec = meta.mapping_at(manager, "spec")
     mode = str(meta.mapping_at(spec, "deployOption").get("mode") or "Default")
     if mode != "Default":
-        return SpecError("UnsupportedDeployOption", f"deployOption.mode {mode!r} is not supported: use Default")
+        return Condition.false(
+            conditions.APPLIED, "UnsupportedDeployOption", f"deployOption.mode {mode!r} is not supported: use Default"
+        )
     enabled = []
     for entry in meta.rows_at(spec, "registrationConfiguration", DRIVER_LIST):
         try:
             enabled.append(CATALOG.find(str(entry.get("authType") or "")).name)
         except UnknownDriver as unknown:
-            return SpecError("UnknownRegistrationDriver", f"registrationDrivers.authType: {unknown}")
+            return Condition.false(
+                conditions.APPLIED, "UnknownRegistrationDriver", f"registrationDrivers.authType: {unknown}"
+            )
     return validate_settings(CATALOG.validate(Side.HUB, hub_settings(manager, CATALOG), *enabled))

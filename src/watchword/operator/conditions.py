@@ -4,18 +4,16 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
 
 from watchword.api.accounts import ACCOUNTS_GATE
 from watchword.api.conditions import Condition, is_true
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource, annotations_of, rows_at
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, HUB_KUBECONFIG_SECRET, Annotation
-from watchword.api.resources import NAMESPACES
+from watchword.api.resources import DEPLOYMENTS, NAMESPACES
 from watchword.api.time import rfc3339
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, Forbidden, KubeError, NotFound
 from watchword.kube.kubeconfig_files import parse_kubeconfig
-from watchword.operator.applier import generations, related_resources
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.registration.hub.installation import EXECUTOR_GATE
@@ -50,12 +48,6 @@ HUB_FEATURES = frozenset(
 )
 
 
-def gates_of(obj: Object) -> list[Mapping[str, Any]]:
-    """Return the feature gates of a Klusterlet or ClusterManager; of several rows about one feature the last counts."""
-    parts = ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration")
-    return [row for part in parts for row in rows_at(obj, "spec", part, "featureGates")]
-
-
 def is_enabled(obj: Object, feature: str) -> bool:
     return _switches(obj).get(feature, False)
 
@@ -67,7 +59,10 @@ def format_gates(obj: Object, known: frozenset[str]) -> list[str]:
 
 
 def _switches(obj: Object) -> dict[str, bool]:
-    return {str(row.get("feature")): row.get("mode") == "Enable" for row in gates_of(obj)}
+    """Return the feature gates of a Klusterlet or ClusterManager; of several rows about one feature the last counts."""
+    parts = ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration")
+    rows = (row for part in parts for row in rows_at(obj, "spec", part, "featureGates"))
+    return {str(row.get("feature")): row.get("mode") == "Enable" for row in rows}
 
 
 APPLIED, AVAILABLE, PROGRESSING = "Applied", "Available", "Progressing"
@@ -82,7 +77,7 @@ AGENT_REASONS = frozenset({"HubUnreachable", "HubRegistrationRefused"})
 
 
 def decide_feature_gates(obj: Object, known: frozenset[str]) -> Condition:
-    unknown = sorted({str(row.get("feature")) for row in gates_of(obj)} - known)
+    unknown = sorted(_switches(obj).keys() - known)
     if not unknown:
         return Condition.true(VALID_FEATURES, "FeatureGatesAllValid", "all switches are known")
     message = f"unknown and not passed on: {', '.join(unknown)}; known are {', '.join(sorted(known))}"
@@ -184,10 +179,20 @@ async def report_status(
 ) -> None:
     """Write conditions and what was deployed, in one request and only when something differs."""
     fields: Object = {"observedGeneration": found["metadata"].get("generation")}
-    deployed = list(rows)
+    deployed = [(resource, obj, _reference(resource, ObjectKey.of(obj))) for resource, obj in rows]
     if deployed:
-        fields |= {"generations": generations(deployed), "relatedResources": related_resources(deployed)}
+        fields["generations"] = [
+            {**reference, "lastGeneration": obj["metadata"].get("generation") or 0}
+            for resource, obj, reference in deployed
+            if resource is DEPLOYMENTS
+        ]
+        fields["relatedResources"] = [reference for _, _, reference in deployed]
     await status.write(resource, found, StatusChange(conditions=tuple(said), fields=fields))
+
+
+def _reference(resource: Resource, key: ObjectKey) -> Object:
+    row = {"group": resource.group, "version": resource.version, "resource": resource.plural, "name": key.name}
+    return {**row, "namespace": key.namespace} if key.namespace else row
 
 
 async def describe_failure(client: Client, error: Exception, namespace: str, *, remedy: str) -> str:

@@ -1,16 +1,17 @@
 """Settings of an installation as a values file gives them, the same for `manifests` and the Helm chart."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from watchword import __version__
-from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, REGISTRY, REPOSITORY, Annotation
+from watchword.api.meta import Manifest, ObjectKey, Resource
+from watchword.api.names import AGENT_NAMESPACE, HUB_NAMESPACE, REGISTRY, REPOSITORY, Annotation
 from watchword.api.resources import CLUSTER_MANAGERS, KLUSTERLETS
-from watchword.operator.bundles import BundleOptions, agent_bundle, hub_bundle
+from watchword.operator.bundles import BundleOptions, operator_bundle
+from watchword.operator.cluster_manager import CLUSTER_MANAGER
 from watchword.operator.pull_secret_manifests import PullSecretBundleOptions, pull_secret_bundle
 from watchword.operator.rendering import PodSettings, WorkloadAccess
 
@@ -28,6 +29,10 @@ class DeployedSettings(Struct, frozen=True):
 
     annotations: Values = field(default_factory=dict)
     spec: Values = field(default_factory=dict)
+
+    def manifest(self, resource: Resource, name: str, **named: str) -> Manifest:
+        metadata = {"metadata": {"annotations": self.annotations}} if self.annotations else {}
+        return resource, resource.manifest(ObjectKey.cluster(name), **metadata, spec={**named, **self.spec})
 
 
 class AgentNames(Struct, frozen=True):
@@ -50,36 +55,64 @@ class Installation(Struct, frozen=True):
     pull_secrets: PullSecretBundleOptions = field(default_factory=PullSecretBundleOptions)
 
     def hub_rows(self) -> list[Manifest]:
-        manager = CLUSTER_MANAGERS.manifest(
-            ObjectKey.cluster("cluster-manager"), **_metadata(self.hub), spec=_spec(self.hub, imagePullSpec=self.image)
-        )
-        return hub_bundle(manager, BundleOptions(self.image, for_agent=False, pods=self.operator, access=self.access))
+        """Return the operator and its ClusterManager."""
+        options = BundleOptions(self.image, for_agent=False, pods=self.operator, access=self.access)
+        controllers = ObjectKey(HUB_NAMESPACE, f"{CLUSTER_MANAGER}-controller")
+        manager = self.hub.manifest(CLUSTER_MANAGERS, CLUSTER_MANAGER, imagePullSpec=self.image)
+        return [*operator_bundle(options), *self.access.rows(controllers), manager]
 
     def agent_rows(self) -> list[Manifest]:
+        """Return the operator and its Klusterlet; the bootstrap Secret is created by the joining user."""
         names = self.agent_names
-        spec = _spec(self.agent, clusterName=names.cluster, namespace=names.namespace, imagePullSpec=self.image)
-        klusterlet = KLUSTERLETS.manifest(ObjectKey.cluster(names.klusterlet), **_metadata(self.agent), spec=spec)
         options = BundleOptions(self.image, names.namespace, for_hub=False, pods=self.operator, access=self.access)
-        return agent_bundle(klusterlet, options)
+        spec = {"clusterName": names.cluster, "namespace": names.namespace, "imagePullSpec": self.image}
+        agent = ObjectKey(names.namespace, f"{names.klusterlet}-agent")
+        klusterlet = self.agent.manifest(KLUSTERLETS, names.klusterlet, **spec)
+        return [*operator_bundle(options), *self.access.rows(agent), klusterlet]
 
     def pull_secret_rows(self) -> list[Manifest]:
         return pull_secret_bundle(self.pull_secrets)
 
 
-def read_installation(values: Any) -> Installation:
-    """Return the settings of a values file, with defaults for the rest; `ValuesError` for what they cannot be."""
+FLAGS = {
+    "agent": {"cluster_name": "clusterName", "klusterlet_name": "klusterletName", "namespace": "namespace"},
+    "pullSecrets": {"registries": "registries", "audience": "audience", "only_used": "onlyUsed"},
+}
+"""By section of the values: which flag of the command line stands for which value."""
+
+
+def read_installation(values: Any, flags: Values = MappingProxyType({})) -> Installation:
+    """Return the settings of a values file, with defaults for the rest; `ValuesError` for what they cannot be.
+
+    Flags of a command line take the place of what they name; empty ones name nothing.
+    """
     values = values or {}
     validate_values(values)
-    image = image_of(values.get("image") or {})
-    access = WorkloadAccess(*(_switch(values, name) for name in SWITCHES))
+    for section, names in FLAGS.items():
+        given = {name: flags[flag] for flag, name in names.items() if flags.get(flag)}
+        values = {**values, section: {**(values.get(section) or {}), **given}}
+    image = flags.get("image") or image_of(values.get("image") or {})
+    agent, secrets = values["agent"], values["pullSecrets"]
+    access = WorkloadAccess(*(bool((values.get(name) or {}).get("enabled")) for name in SWITCHES))
     return Installation(
         image,
         access,
-        operator=_pods(values, values.get("operator") or {}, replicas=1),
-        hub=_deployed(values, values.get("hub") or {}),
-        agent=_deployed(values, values.get("agent") or {}),
-        agent_names=_agent_names(values.get("agent") or {}),
-        pull_secrets=_pull_secrets(values, image, access),
+        operator=_pods(values, "operator", replicas=1),
+        hub=_deployed(values, "hub"),
+        agent=_deployed(values, "agent"),
+        agent_names=AgentNames(
+            str(agent.get("clusterName") or ""),
+            str(agent.get("klusterletName") or "klusterlet"),
+            str(agent.get("namespace") or AGENT_NAMESPACE),
+        ),
+        pull_secrets=PullSecretBundleOptions(
+            image,
+            tuple(secrets.get("registries") or ()),
+            str(secrets.get("audience") or ""),
+            bool(secrets.get("onlyUsed")),
+            pods=_pods(values, "pullSecrets", replicas=2),
+            access=access,
+        ),
     )
 
 
@@ -100,28 +133,6 @@ def validate_values(values: Any) -> None:
         raise ValuesError("imagePullSecrets is no list of names: write it as [{name: SECRET}]")
 
 
-def override_installation(found: Installation, flags: Values) -> Installation:
-    """Return the settings with the flags of a command line in the place of what they name; empty ones name nothing."""
-    image = flags.get("image") or found.image
-    names, secrets = found.agent_names, found.pull_secrets
-    return replace(
-        found,
-        image=image,
-        agent_names=AgentNames(
-            flags.get("cluster_name") or names.cluster,
-            flags.get("klusterlet_name") or names.klusterlet,
-            flags.get("namespace") or names.namespace,
-        ),
-        pull_secrets=replace(
-            secrets,
-            image=image,
-            registries=flags.get("registries") or secrets.registries,
-            audience=flags.get("audience") or secrets.audience,
-            only_used=flags.get("only_used") or secrets.only_used,
-        ),
-    )
-
-
 def image_of(values: Values) -> str:
     """Return the full name of the image; a digest is stronger than a tag."""
     name = f"{values.get('registry') or REGISTRY}/{values.get('repository') or REPOSITORY}"
@@ -129,19 +140,8 @@ def image_of(values: Values) -> str:
     return f"{name}@{digest}" if digest else f"{name}:{values.get('tag') or __version__}"
 
 
-def _metadata(settings: DeployedSettings) -> dict[str, Any]:
-    return {"metadata": {"annotations": settings.annotations}} if settings.annotations else {}
-
-
-def _spec(settings: DeployedSettings, **named: str) -> Object:
-    return {**named, **settings.spec}
-
-
-def _switch(values: Values, name: str) -> bool:
-    return bool((values.get(name) or {}).get("enabled"))
-
-
-def _pods(values: Values, own: Values, *, replicas: int) -> PodSettings:
+def _pods(values: Values, section: str, *, replicas: int) -> PodSettings:
+    own: Values = values.get(section) or {}
     placement: Values = values.get("nodePlacement") or {}
     return PodSettings(
         replicas=own.get("replicas") or replicas,
@@ -152,7 +152,8 @@ def _pods(values: Values, own: Values, *, replicas: int) -> PodSettings:
     )
 
 
-def _deployed(values: Values, own: Values) -> DeployedSettings:
+def _deployed(values: Values, section: str) -> DeployedSettings:
+    own: Values = values.get(section) or {}
     names = ",".join(str(row["name"]) for row in values.get("imagePullSecrets") or ())
     replicas = own.get("replicas") or 1
     annotations = {
@@ -170,23 +171,3 @@ def _deployed(values: Values, own: Values) -> DeployedSettings:
 
 SPEC_FIELDS = ("registrationConfiguration", "workConfiguration", "addOnManagerConfiguration", "externalServerURLs")
 """Fields of the values that a ClusterManager or a Klusterlet takes as they are: drivers and feature gates."""
-
-
-def _agent_names(own: Values) -> AgentNames:
-    return AgentNames(
-        str(own.get("clusterName") or ""),
-        str(own.get("klusterletName") or "klusterlet"),
-        str(own.get("namespace") or AGENT_NAMESPACE),
-    )
-
-
-def _pull_secrets(values: Values, image: str, access: WorkloadAccess) -> PullSecretBundleOptions:
-    own: Values = values.get("pullSecrets") or {}
-    return PullSecretBundleOptions(
-        image,
-        tuple(own.get("registries") or ()),
-        str(own.get("audience") or ""),
-        bool(own.get("onlyUsed")),
-        pods=_pods(values, own, replicas=2),
-        access=access,
-    )

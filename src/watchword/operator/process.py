@@ -1,44 +1,41 @@
 """The operator: what `watchword operator`, its pod and every local fleet run."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from random import Random
 
 from msgspec import Struct, field
 
 from watchword.api import resources
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, BOOTSTRAP_NAMESPACE, HUB_KUBECONFIG_SECRET, Label
 from watchword.kube.client import Client
 from watchword.kube.watch import WatchOptions
-from watchword.operator.applier import OWNER_ANNOTATION, owners_of
+from watchword.operator.applier import owners_of
 from watchword.operator.bundles import install_crds
 from watchword.operator.cluster_manager import ClusterManagerReconciler
 from watchword.operator.klusterlet import KlusterletReconciler, namespace_of
-from watchword.operator.rendering import MANAGED_BY
-from watchword.registration.catalog import CATALOG
+from watchword.operator.rendering import MANAGED_BY, OPERATOR, image_of_operator
 from watchword.runtime.api_server_connection import ApiServerConnection
-from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import run_until_stopped
-from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.leader_election import ElectionTiming
-from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.manager import Manager, ManagerOptions, run_first_requests
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Trigger
+from watchword.runtime.work_queue import Quarantine
 
 DEPLOYED = (
-    *(
-        resources.DEPLOYMENTS,
-        resources.CRON_JOBS,
-        resources.SERVICE_ACCOUNTS,
-        resources.ROLE_BINDINGS,
-        resources.CLUSTER_ROLE_BINDINGS,
-        resources.NAMESPACES,
-    ),
-    *((resources.SERVICES,) if CATALOG.servers else ()),
+    resources.DEPLOYMENTS,
+    resources.CRON_JOBS,
+    resources.SERVICE_ACCOUNTS,
+    resources.ROLE_BINDINGS,
+    resources.CLUSTER_ROLE_BINDINGS,
+    resources.NAMESPACES,
+    resources.SERVICES,
 )
 OURS = WatchScope(labels=f"{Label.MANAGED_BY}={MANAGED_BY}")
 AGENT_SECRETS = (HUB_KUBECONFIG_SECRET, BOOTSTRAP_KUBECONFIG_SECRET)
@@ -59,21 +56,24 @@ def controllers(connection: ApiServerConnection, clock: Clock, *, image: str = "
     cache = connection.cache
     agents = KlusterletReconciler(cache, connection.client, connection.status, clock, image)
     hubs = ClusterManagerReconciler(cache, connection.client, connection.status, image)
-    to_agent = tuple(Trigger(resource, _owned_by("Klusterlet")) for resource in DEPLOYED)
-    to_hub = tuple(Trigger(resource, _owned_by("ClusterManager")) for resource in DEPLOYED)
+    to_agent = tuple(Trigger(resource, partial(owners_of, kind="Klusterlet")) for resource in DEPLOYED)
+    to_hub = tuple(Trigger(resource, partial(owners_of, kind="ClusterManager")) for resource in DEPLOYED)
     secrets = Trigger(resources.SECRETS, lambda secret: _agents_in(cache, secret))
+    of_agents, of_hubs = (_image_trigger(cache, root) for root in (resources.KLUSTERLETS, resources.CLUSTER_MANAGERS))
     return [
-        ControllerSpec("klusterlet", resources.KLUSTERLETS, agents, (*to_agent, secrets), workers=2),
-        ControllerSpec("cluster-manager", resources.CLUSTER_MANAGERS, hubs, to_hub, workers=1),
+        ControllerSpec("klusterlet", resources.KLUSTERLETS, agents, (*to_agent, secrets, of_agents), workers=2),
+        ControllerSpec("cluster-manager", resources.CLUSTER_MANAGERS, hubs, (*to_hub, of_hubs), workers=1),
     ]
 
 
-def _owned_by(kind: str) -> Callable[[Object], Iterable[ObjectKey]]:
-    def keys(obj: Object) -> Iterable[ObjectKey]:
-        mark = (obj["metadata"].get("annotations") or {}).get(OWNER_ANNOTATION, "")
-        return owners_of(obj) if mark.startswith(f"{kind}/") else []
+def _image_trigger(cache: Cache, root: Resource) -> Trigger:
+    """Trigger everything of a kind when the operator's own Deployment has another image, not when it is deleted."""
 
-    return keys
+    def keys(obj: Object) -> Iterable[ObjectKey]:
+        is_operator = ObjectKey.of(obj) == OPERATOR and cache.get(resources.DEPLOYMENTS, OPERATOR) is not None
+        return map(ObjectKey.of, cache.list(root)) if is_operator else ()
+
+    return Trigger(resources.DEPLOYMENTS, keys, facts=image_of_operator)
 
 
 def _agents_in(cache: Cache, secret: Object) -> Iterable[ObjectKey]:
@@ -104,8 +104,8 @@ async def run_operator(
     """Run the operator's controllers until asked to stop; raises what the manager raises."""
     stop, metrics = stop or asyncio.Event(), Metrics()
     if options.install:
-        first = FirstRequests(random, metrics, options.health)
-        if not await run_until_stopped(stop, first.run(lambda: install_crds(client))):
+        first = run_first_requests(lambda: install_crds(client), random, metrics, options.health)
+        if not await run_until_stopped(stop, first):
             return
     manager = Manager(
         ManagerOptions(

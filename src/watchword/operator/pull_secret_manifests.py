@@ -5,29 +5,23 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from watchword.api.meta import Manifest, Object, ObjectKey
-from watchword.api.names import IMAGE
-from watchword.api.pull_secrets import CONFIGURATION, PULL_SECRETS_NAMESPACE, REGISTRY_SERVICES
+from watchword.api.names import IMAGE, PULL_SECRETS_NAMESPACE, REGISTRY_AUTH_NAMESPACE
+from watchword.api.pull_secrets import CONFIGURATION, REGISTRY_SERVICES
 from watchword.api.rbac import RbacRule, rules_of
-from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES
+from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, SECRETS, SERVICES
 from watchword.operator import rendering
 from watchword.operator.rbac import READ
 
 PULL_SECRETS = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-pull-secrets")
-REGISTRY_AUTH = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-registry-auth")
+REGISTRY_AUTH = ObjectKey(REGISTRY_AUTH_NAMESPACE, "watchword-registry-auth")
 PULL_SECRETS_ROLE = "watchword:pull-secrets"
 PULL_SECRETS_OWN_ROLE = "watchword:pull-secrets-own"
-REGISTRY_AUTH_ROLE = "watchword:registry-auth"
-IMAGE_PULLER, IMAGE_PUSHER = "system:image-puller", "system:image-pusher"
+REGISTRY_AUTH_ROLE = "watchword:registry-token-service"  # "watchword:registry-auth" is bound in 0.1.0's namespace
 SIGNING_SECRET = "watchword-registry-auth"  # noqa: S105 - the name of a Secret
 TOKEN_PORT = 5001
 
 PULL_SECRETS_RIGHTS = (
-    RbacRule(
-        "lists the pull secret of each account",
-        "",
-        ("serviceaccounts",),
-        (*READ, "patch"),
-    ),
+    RbacRule("lists the pull secret of each account", "", ("serviceaccounts",), (*READ, "patch")),
     RbacRule("asks for the token in each pull secret", "", ("serviceaccounts/token",), ("create",)),
     RbacRule(
         "writes pull secrets; RBAC cannot grant Secrets by type, so the watch selects the type",
@@ -71,7 +65,7 @@ def pull_secret_bundle(options: PullSecretBundleOptions) -> list[Manifest]:
     rights = (*PULL_SECRETS_RIGHTS, *(ONLY_USED_RIGHTS if options.only_used else ()))
     data = {"enabled": "true", "registries": "\n".join(options.registries), "audience": options.audience}
     return [
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(PULL_SECRETS.namespace))),
+        rendering.namespace(PULL_SECRETS.namespace),
         rendering.service_account(PULL_SECRETS.name, PULL_SECRETS.namespace),
         *rendering.cluster_role_with_binding(PULL_SECRETS_ROLE, rules_of(rights), PULL_SECRETS),
         *rendering.role_with_binding(
@@ -98,8 +92,6 @@ class RegistryAuthBundleOptions(Struct, frozen=True):
     service: str
     audience: str
     image: str = IMAGE
-    issuer: str = "watchword"
-    replicas: int = 2
 
 
 def registry_auth_bundle(options: RegistryAuthBundleOptions) -> list[Manifest]:
@@ -107,16 +99,33 @@ def registry_auth_bundle(options: RegistryAuthBundleOptions) -> list[Manifest]:
 
     The signing key is not among them, so that all can be applied again: registries trust its certificate.
     """
-    labels = rendering.labels_for(REGISTRY_AUTH.name)
     ports = [{"name": "token", "port": TOKEN_PORT, "targetPort": TOKEN_PORT}]
-    service = {"selector": {"app": REGISTRY_AUTH.name}, "ports": ports}
+    folder = "/etc/registry-auth"
+    workload = rendering.Workload(
+        key=REGISTRY_AUTH,
+        image=options.image,
+        arguments=[
+            "registry-auth",
+            f"--service={options.service}",
+            "--issuer=watchword",
+            f"--audience={options.audience}",
+            f"--signing-key={folder}/tls.key",
+            f"--signing-certificate={folder}/tls.crt",
+            f"--serve=$(POD_IP):{TOKEN_PORT}",
+            "--insecure-http",  # TLS ends at the Ingress in front of the Service
+        ],
+        replicas=2,
+        secrets={SIGNING_SECRET: folder},
+        resources={"requests": {"cpu": "5m", "memory": "48Mi"}},
+    )
     return [
-        (NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster(REGISTRY_AUTH.namespace))),
+        rendering.namespace(REGISTRY_AUTH.namespace),
         rendering.service_account(REGISTRY_AUTH.name, REGISTRY_AUTH.namespace),
         *rendering.cluster_role_with_binding(REGISTRY_AUTH_ROLE, rules_of(REGISTRY_AUTH_RIGHTS), REGISTRY_AUTH),
-        *([_image_role(IMAGE_PULLER, ["get"]), _image_role(IMAGE_PUSHER, ["get", "update"])]),
-        (SERVICES, SERVICES.manifest(REGISTRY_AUTH, metadata={"labels": labels}, spec=service)),
-        rendering.deployment(_registry_auth_workload(options)),
+        _image_role("system:image-puller", ["get"]),
+        _image_role("system:image-pusher", ["get", "update"]),
+        rendering.labelled(SERVICES, REGISTRY_AUTH, spec={"selector": {"app": REGISTRY_AUTH.name}, "ports": ports}),
+        rendering.deployment(workload),
     ]
 
 
@@ -130,24 +139,3 @@ def signing_secret(key: bytes, certificate: bytes) -> Object:
     data = {"tls.key": key.decode(), "tls.crt": certificate.decode()}
     where = ObjectKey(REGISTRY_AUTH.namespace, SIGNING_SECRET)
     return SECRETS.manifest(where, type="kubernetes.io/tls", stringData=data, immutable=True)
-
-
-def _registry_auth_workload(options: RegistryAuthBundleOptions) -> rendering.Workload:
-    folder = "/etc/registry-auth"
-    return rendering.Workload(
-        key=REGISTRY_AUTH,
-        image=options.image,
-        arguments=[
-            "registry-auth",
-            f"--service={options.service}",
-            f"--issuer={options.issuer}",
-            f"--audience={options.audience}",
-            f"--signing-key={folder}/tls.key",
-            f"--signing-certificate={folder}/tls.crt",
-            f"--serve=$(POD_IP):{TOKEN_PORT}",
-            "--insecure-http",  # TLS ends at the Ingress in front of the Service
-        ],
-        replicas=options.replicas,
-        secrets={SIGNING_SECRET: folder},
-        resources={"requests": {"cpu": "5m", "memory": "48Mi"}},
-    )

@@ -2,8 +2,9 @@
 
 from watchword.api.admission_policy import PolicyName
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
-from watchword.api.crds import HUB_CRDS
+from watchword.api.crds import HUB_CRDS, MANAGED_CRDS
 from watchword.api.crds.accounts import ACCOUNT_CRDS
+from watchword.api.crds.operator import CLUSTER_MANAGER
 from watchword.api.meta import Object
 from watchword.api.names import (
     ADDON_GROUP,
@@ -39,16 +40,16 @@ EXECUTION_ROLE = "admin"
 """The role with which work is applied; administrators bind more where their work needs it."""
 
 
+def _install(reason: str, group: str, resources: tuple[str, ...], names: tuple[str, ...]) -> tuple[RbacRule, RbacRule]:
+    """Return the rights to make objects and keep them as they should be; RBAC cannot grant `create` by name."""
+    return RbacRule(reason, group, resources, ("create",)), RbacRule(reason, group, resources, ("get", "patch"), names)
+
+
 AGENT_RIGHTS = (
     RbacRule("capacity is summed over the nodes", "", ("nodes",), READ),
     RbacRule("its UID identifies this cluster", "", ("namespaces",), ("get",), ("kube-system",)),
     RbacRule("claims are reported to the hub", CLUSTER_GROUP, ("clusterclaims",), READ),
-    RbacRule(
-        "records list what a work has applied",
-        WORK_GROUP,
-        ("appliedmanifestworks",),
-        (*READ, *APPLY),
-    ),
+    RbacRule("records list what a work has applied", WORK_GROUP, ("appliedmanifestworks",), (*READ, *APPLY)),
     RbacRule("records list what a work has applied", WORK_GROUP, ("appliedmanifestworks/status",), ("patch",)),
     RbacRule("work is applied as its executor may", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
 )
@@ -68,7 +69,6 @@ AGENT_OWN_RIGHTS = (
     ),
     RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch")),
 )
-AGENT_OWN_RULES: list[Object] = rules_of(AGENT_OWN_RIGHTS)
 """What it does in the namespaces that are its own."""
 
 HUB_KINDS = tuple(definition["metadata"]["name"] for definition in (*HUB_CRDS, *ACCOUNT_CRDS))
@@ -91,13 +91,7 @@ HUB_RIGHTS = (
     RbacRule("add-ons are described there", ADDON_GROUP, ("addontemplates", "addondeploymentconfigs"), READ),
     RbacRule("add-ons are brought by work, which agents hold", WORK_GROUP, ("manifestworks",), WRITE),
     RbacRule("state is reported, by agents too", WORK_GROUP, ("manifestworks/status",), REPORT),
-    RbacRule(
-        "works of add-ons have no executor",
-        WORK_GROUP,
-        ("manifestworks",),
-        ("execute-as",),
-        (UNNAMED_EXECUTOR,),
-    ),
+    RbacRule("works of add-ons have no executor", WORK_GROUP, ("manifestworks",), ("execute-as",), (UNNAMED_EXECUTOR,)),
     RbacRule(
         "clusters without a set enter the default one",
         CLUSTER_GROUP,
@@ -130,31 +124,16 @@ HUB_RIGHTS = (
         ("certificatesigningrequests",),
         (*READ, "create", "delete"),
     ),
-    RbacRule(
-        "certificates are approved",
-        "certificates.k8s.io",
-        ("certificatesigningrequests/approval",),
-        ("update",),
-    ),
+    RbacRule("certificates are approved", "certificates.k8s.io", ("certificatesigningrequests/approval",), ("update",)),
     RbacRule("certificates are approved", "certificates.k8s.io", ("signers",), ("approve",), (KUBE_CLIENT_SIGNER,)),
     RbacRule("a renewal is approved by RBAC", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
-    RbacRule(
+    *_install(
         "no cluster accepts itself",
         "admissionregistration.k8s.io",
         ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
-        ("create",),
-    ),
-    RbacRule(
-        "no cluster accepts itself",
-        "admissionregistration.k8s.io",
-        ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
-        ("get", "patch"),
         tuple(name.value for name in PolicyName),
     ),
-    RbacRule("the kinds are installed", "apiextensions.k8s.io", ("customresourcedefinitions",), ("create",)),
-    RbacRule(
-        "the kinds are installed", "apiextensions.k8s.io", ("customresourcedefinitions",), ("get", "patch"), HUB_KINDS
-    ),
+    *_install("the kinds are installed", "apiextensions.k8s.io", ("customresourcedefinitions",), HUB_KINDS),
     RbacRule(
         "placements are followed once their kind is there",
         "apiextensions.k8s.io",
@@ -163,21 +142,13 @@ HUB_RIGHTS = (
         ("placementdecisions.cluster.open-cluster-management.io",),
     ),
     RbacRule("the guard checks as an ordinary user", "", ("users",), ("impersonate",), ("watchword:acceptance-probe",)),
-    RbacRule(
-        "the guard checks as a joining cluster",
-        "",
-        ("groups",),
-        ("impersonate",),
-        (MANAGED_CLUSTER_GROUP,),
-    ),
+    RbacRule("the guard checks as a joining cluster", "", ("groups",), ("impersonate",), (MANAGED_CLUSTER_GROUP,)),
 )
-HUB_RULES: list[Object] = rules_of(HUB_RIGHTS)
 """What the controllers may do. They hand out only rights they hold themselves."""
 
 HUB_TOKENS_RIGHTS = (
     RbacRule("tokens are checked, counted and removed in time", "", ("secrets",), (*READ, "patch", "delete")),
-    RbacRule("EKS reads there which role is which user", "", ("configmaps",), ("create",)),
-    RbacRule("EKS reads there which role is which user", "", ("configmaps",), ("get", "patch"), ("aws-auth",)),
+    *_install("EKS reads there which role is which user", "", ("configmaps",), ("aws-auth",)),
 )
 """What they may do in kube-system: nowhere else do they see a Secret."""
 
@@ -188,7 +159,6 @@ HUB_INFO_RIGHTS = (
 """What they may do in kube-public."""
 
 CLEANER_RIGHTS = (RbacRule("clusters that left are deleted", CLUSTER_GROUP, ("managedclusters",), ("list", "delete")),)
-CLEANER_RULES: list[Object] = rules_of(CLEANER_RIGHTS)
 """All that the clean-up of left-over clusters needs."""
 
 BINDABLE = (
@@ -201,30 +171,24 @@ BINDABLE = (
     *(name for server in CATALOG.servers for name in server.roles),
 )
 
-OPERATOR_DEFINITIONS = (
-    "appliedmanifestworks.work.open-cluster-management.io",
-    "clusterclaims.cluster.open-cluster-management.io",
-    "clustermanagers.operator.open-cluster-management.io",
-    "klusterlets.operator.open-cluster-management.io",
-)
+DEFINITIONS: tuple[Object, ...] = (*MANAGED_CRDS, CLUSTER_MANAGER)
+"""The kinds that the operator installs."""
 
 
 OPERATOR_RIGHTS = (
     RbacRule("these define what is deployed", OPERATOR_GROUP, ("klusterlets", "clustermanagers"), (*READ, "patch")),
     RbacRule("reports what there is", OPERATOR_GROUP, ("klusterlets/status", "clustermanagers/status"), ("patch",)),
-    RbacRule("installs its kinds", "apiextensions.k8s.io", ("customresourcedefinitions",), ("create",)),
-    RbacRule(
+    *_install(
         "installs its kinds",
         "apiextensions.k8s.io",
         ("customresourcedefinitions",),
-        ("get", "patch"),
-        OPERATOR_DEFINITIONS,
+        tuple(sorted(definition["metadata"]["name"] for definition in DEFINITIONS)),
     ),
     RbacRule("knows which namespaces it made, where it may make any", "", ("namespaces",), READ),
     RbacRule("sees what it deployed", "apps", ("deployments",), READ),
     RbacRule("sees what it deployed", "batch", ("cronjobs",), READ),
     RbacRule("sees what it deployed", "", ("serviceaccounts",), READ),
-    *(RbacRule("sees what it deployed", "", ("services",), READ) for _ in CATALOG.servers[:1]),
+    RbacRule("sees what it deployed", "", ("services",), READ),
     RbacRule("sees what it deployed", RBAC_GROUP, ("rolebindings",), READ),
     RbacRule("lets agent and hub do their work", RBAC_GROUP, ("clusterrolebindings",), (*READ, *APPLY)),
     RbacRule("binds these roles and no others", RBAC_GROUP, ("clusterroles",), ("bind",), BINDABLE),
@@ -249,7 +213,7 @@ OPERATOR_OWN_RIGHTS = (
     RbacRule("deploys agent and hub", "apps", ("deployments",), APPLY),
     RbacRule("deploys the clean-up of clusters", "batch", ("cronjobs",), APPLY),
     RbacRule("gives agent and hub an identity", "", ("serviceaccounts",), APPLY),
-    *(RbacRule("makes the servers of drivers reachable", "", ("services",), APPLY) for _ in CATALOG.servers[:1]),
+    RbacRule("makes the servers of drivers reachable", "", ("services",), APPLY),
     RbacRule("lets the agent do its work", RBAC_GROUP, ("rolebindings",), APPLY),
     RbacRule(
         "takes away the credential of a cluster that left", "", ("secrets",), ("delete",), (HUB_KUBECONFIG_SECRET,)

@@ -1,27 +1,15 @@
 """Renders the manifests that all our deployments share: Deployment, ServiceAccount, roles, bindings, monitors."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
 
-from watchword.api.meta import Manifest, Object, ObjectKey
+from watchword.api import resources
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.api.names import BOOTSTRAP_NAMESPACE, IMAGE, Label
 from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
-from watchword.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    DEPLOYMENTS,
-    NETWORK_POLICIES,
-    POD_DISRUPTION_BUDGETS,
-    POD_MONITORS,
-    RBAC_GROUP,
-    ROLE_BINDINGS,
-    ROLES,
-    SERVICE_ACCOUNTS,
-    SERVICE_MONITORS,
-    SERVICES,
-)
 
 MANAGED_BY = "watchword-operator"
 OPERATOR = ObjectKey(BOOTSTRAP_NAMESPACE, "watchword-operator")
@@ -75,42 +63,46 @@ def labels_for(name: str) -> dict[str, str]:
     return {Label.MANAGED_BY: MANAGED_BY, "app": name}
 
 
+def labelled(resource: Resource, key: ObjectKey, app: str = "", **fields: Any) -> Manifest:
+    """Return an object with the labels of its workload: by default that of its own name."""
+    metadata = {"labels": labels_for(app or key.name), **fields.pop("metadata", {})}
+    return resource, resource.manifest(key, metadata=metadata, **fields)
+
+
+def namespace(name: str) -> Manifest:
+    return resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(name))
+
+
 def deployment(workload: Workload) -> Manifest:
     """Return the Deployment of a workload: not root, read-only, no privileges, probes on."""
-    labels = labels_for(workload.key.name)
     volumes: list[Object] = [
         {"name": name, "secret": {"secretName": name, "optional": True}} for name in workload.secrets
     ]
     volumes += [{"name": name, "configMap": {"name": name, "optional": True}} for name in workload.config_maps]
-    pod: Object = {
-        "serviceAccountName": workload.service_account or workload.key.name,
-        "automountServiceAccountToken": True,
-        "topologySpreadConstraints": [_spread(workload.key.name)],
-        "containers": [_container(workload)],
-        "volumes": [*volumes, {"name": "tmp", "emptyDir": {}}],
-        "securityContext": dict(POD_SECURITY),
-        **workload.pod,
-    }
-    metadata: Object = {"labels": labels}
-    if workload.annotations:
-        metadata["annotations"] = dict(workload.annotations)
-    spec = {
-        "replicas": workload.replicas,
-        "selector": {"matchLabels": {"app": workload.key.name}},
-        "template": {"metadata": metadata, "spec": pod},
-    }
-    return DEPLOYMENTS, DEPLOYMENTS.manifest(workload.key, metadata={"labels": labels}, spec=spec)
-
-
-def _spread(name: str) -> Object:
-    """Return that replicas run on different nodes where there are several."""
-    selector = {"matchLabels": {"app": name}}
-    return {
+    selector = {"matchLabels": {"app": workload.key.name}}
+    spread = {  # replicas run on different nodes where there are several
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": selector,
     }
+    pod: Object = {
+        "serviceAccountName": workload.service_account or workload.key.name,
+        "automountServiceAccountToken": True,
+        "topologySpreadConstraints": [spread],
+        "containers": [_container(workload)],
+        "volumes": [*volumes, {"name": "tmp", "emptyDir": {}}],
+        "securityContext": dict(POD_SECURITY),
+        **workload.pod,
+    }
+    metadata: Object = {"labels": labels_for(workload.key.name), **_annotations(workload.annotations)}
+    template = {"metadata": metadata, "spec": pod}
+    spec = {"replicas": workload.replicas, "selector": selector, "template": template}
+    return labelled(resources.DEPLOYMENTS, workload.key, spec=spec)
+
+
+def _annotations(annotations: Mapping[str, str]) -> Object:
+    return {"annotations": dict(annotations)} if annotations else {}
 
 
 def _container(workload: Workload) -> Object:
@@ -142,49 +134,40 @@ def _from_pod(name: str, path: str) -> Object:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def service_account(name: str, namespace: str, annotations: Mapping[str, str] | None = None) -> Manifest:
+def service_account(name: str, namespace: str, annotations: Mapping[str, str] = MappingProxyType({})) -> Manifest:
     """Return an account whose token only those pods mount that ask for it."""
-    metadata: Object = {"labels": labels_for(name)}
-    if annotations:
-        metadata["annotations"] = dict(annotations)
     key = ObjectKey(namespace, name)
-    return SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(key, metadata=metadata, automountServiceAccountToken=False)
+    return labelled(
+        resources.SERVICE_ACCOUNTS, key, metadata=_annotations(annotations), automountServiceAccountToken=False
+    )
 
 
 def cluster_role_with_binding(name: str, rules: Sequence[Object], subject: ObjectKey) -> tuple[Manifest, Manifest]:
-    role = CLUSTER_ROLES.manifest(
-        ObjectKey.cluster(name), metadata={"labels": labels_for(subject.name)}, rules=list(rules)
-    )
-    return (CLUSTER_ROLES, role), cluster_binding(name, name, subject)
+    role = labelled(resources.CLUSTER_ROLES, ObjectKey.cluster(name), subject.name, rules=list(rules))
+    return role, cluster_binding(name, name, subject)
 
 
 def cluster_binding(name: str, role: str, subject: ObjectKey) -> Manifest:
-    return CLUSTER_ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS.manifest(
-        ObjectKey.cluster(name),
-        metadata={"labels": labels_for(subject.name)},
-        roleRef=_reference("ClusterRole", role),
-        subjects=[_subject(subject)],
+    return _binding(resources.CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(name), "ClusterRole", role, subject)
+
+
+def role_with_binding(key: ObjectKey, rules: Sequence[Object], subject: ObjectKey) -> tuple[Manifest, Manifest]:
+    role = labelled(resources.ROLES, key, subject.name, rules=list(rules))
+    return role, _binding(resources.ROLE_BINDINGS, key, "Role", key.name, subject)
+
+
+def binding_in_namespace(key: ObjectKey, cluster_role: str, subject: ObjectKey) -> Manifest:
+    return _binding(resources.ROLE_BINDINGS, key, "ClusterRole", cluster_role, subject)
+
+
+def _binding(resource: Resource, key: ObjectKey, kind: str, role: str, subject: ObjectKey) -> Manifest:
+    return labelled(
+        resource,
+        key,
+        subject.name,
+        roleRef={"apiGroup": resources.RBAC_GROUP, "kind": kind, "name": role},
+        subjects=[{"kind": "ServiceAccount", "namespace": subject.namespace, "name": subject.name}],
     )
-
-
-def role_with_binding(
-    key: ObjectKey, rules: Sequence[Object], subject: ObjectKey, *, existing_role: str = ""
-) -> tuple[Manifest, ...]:
-    """Return a Role with its binding to a ServiceAccount, or only the binding to an existing ClusterRole."""
-    metadata = {"labels": labels_for(subject.name)}
-    reference = _reference("ClusterRole", existing_role) if existing_role else _reference("Role", key.name)
-    binding = ROLE_BINDINGS.manifest(key, metadata=metadata, roleRef=reference, subjects=[_subject(subject)])
-    if existing_role:
-        return ((ROLE_BINDINGS, binding),)
-    return (ROLES, ROLES.manifest(key, metadata=metadata, rules=list(rules))), (ROLE_BINDINGS, binding)
-
-
-def _reference(kind: str, name: str) -> Object:
-    return {"apiGroup": RBAC_GROUP, "kind": kind, "name": name}
-
-
-def _subject(account_key: ObjectKey) -> Object:
-    return {"kind": "ServiceAccount", "namespace": account_key.namespace, "name": account_key.name}
 
 
 METRICS = "metrics"
@@ -199,12 +182,20 @@ class WorkloadAccess(Struct, frozen=True):
     disruption_budget: bool = False
 
     def rows(self, workload: ObjectKey) -> list[Manifest]:
-        return [
-            *([network_policy(workload)] if self.network_policy else []),
-            *([pod_monitor(workload)] if self.pod_monitor else []),
-            *([metrics_service(workload), service_monitor(workload)] if self.service_monitor else []),
-            *([disruption_budget(workload)] if self.disruption_budget else []),
-        ]
+        rows: list[Manifest] = []
+        selector = {"selector": {"matchLabels": {"app": workload.name}}}
+        if self.network_policy:
+            rows.append(network_policy(workload))
+        if self.pod_monitor:
+            endpoints = [{"port": "health", "path": "/metrics"}]
+            rows.append(labelled(resources.POD_MONITORS, workload, spec={**selector, "podMetricsEndpoints": endpoints}))
+        if self.service_monitor:
+            endpoints = [{"port": METRICS, "path": "/metrics"}]
+            spec = {"selector": {"matchLabels": labels_for(workload.name)}, "endpoints": endpoints}
+            rows += [metrics_service(workload), labelled(resources.SERVICE_MONITORS, workload, spec=spec)]
+        if self.disruption_budget:  # a drain evicts one replica at a time, and a single replica as well
+            rows.append(labelled(resources.POD_DISRUPTION_BUDGETS, workload, spec={"maxUnavailable": 1, **selector}))
+        return rows
 
 
 def network_policy(workload: ObjectKey) -> Manifest:
@@ -214,25 +205,7 @@ def network_policy(workload: ObjectKey) -> Manifest:
         "policyTypes": ["Ingress"],
         "ingress": [{"ports": [{"port": HEALTH_PORT, "protocol": "TCP"}]}],
     }
-    return NETWORK_POLICIES, NETWORK_POLICIES.manifest(
-        workload, metadata={"labels": labels_for(workload.name)}, spec=spec
-    )
-
-
-def disruption_budget(workload: ObjectKey) -> Manifest:
-    """Return a budget by which a drain evicts one replica at a time; a single replica is evicted as well."""
-    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": workload.name}}}
-    return POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS.manifest(
-        workload, metadata={"labels": labels_for(workload.name)}, spec=spec
-    )
-
-
-def pod_monitor(workload: ObjectKey) -> Manifest:
-    spec = {
-        "selector": {"matchLabels": {"app": workload.name}},
-        "podMetricsEndpoints": [{"port": "health", "path": "/metrics"}],
-    }
-    return POD_MONITORS, POD_MONITORS.manifest(workload, metadata={"labels": labels_for(workload.name)}, spec=spec)
+    return labelled(resources.NETWORK_POLICIES, workload, spec=spec)
 
 
 def metrics_service(workload: ObjectKey) -> Manifest:
@@ -243,15 +216,6 @@ def metrics_service(workload: ObjectKey) -> Manifest:
         "selector": {"app": workload.name},
         "ports": [{"name": METRICS, "port": HEALTH_PORT, "protocol": "TCP", "targetPort": "health"}],
     }
-    key = ObjectKey(workload.namespace, f"{workload.name}-{METRICS}")
-    return SERVICES, SERVICES.manifest(key, metadata={"labels": labels_for(workload.name)}, spec=spec)
-
-
-def service_monitor(workload: ObjectKey) -> Manifest:
-    spec = {
-        "selector": {"matchLabels": labels_for(workload.name)},
-        "endpoints": [{"port": METRICS, "path": "/metrics"}],
-    }
-    return SERVICE_MONITORS, SERVICE_MONITORS.manifest(
-        workload, metadata={"labels": labels_for(workload.name)}, spec=spec
+    return labelled(
+        resources.SERVICES, ObjectKey(workload.namespace, f"{workload.name}-{METRICS}"), workload.name, spec=spec
     )

@@ -55,12 +55,7 @@ class Authority(Struct, frozen=True):
 
     @classmethod
     def make(
-        cls,
-        common_name: str,
-        *,
-        now: datetime,
-        lifetime: timedelta = CA_LIFETIME,
-        key: PrivateKey | None = None,
+        cls, common_name: str, *, now: datetime, lifetime: timedelta = CA_LIFETIME, key: PrivateKey | None = None
     ) -> Authority:
         """Make a self-signed CA; pass the old key to keep the pin across a renewal."""
         key = key or PrivateKey.generate()
@@ -88,9 +83,9 @@ class Authority(Struct, frozen=True):
         if {subjects.Usage.DIGITAL_SIGNATURE, subjects.Usage.KEY_ENCIPHERMENT} & set(leaf.usages):
             # An extension without any usage in it is malformed, and TLS libraries refuse the certificate.
             builder = builder.add_extension(subjects.encode_key_usage(leaf.usages), critical=True)
-        extended = subjects.encode_extended_usage(leaf.usages)
-        if extended is not None:
-            builder = builder.add_extension(extended, critical=False)
+        extended = [oid for usage, oid in subjects.EXTENDED_USAGES.items() if usage in leaf.usages]
+        if extended:
+            builder = builder.add_extension(x509.ExtendedKeyUsage(extended), critical=False)
         try:
             if leaf.names:
                 builder = builder.add_extension(subjects.encode_alternative_names(leaf.names), critical=False)
@@ -99,16 +94,10 @@ class Authority(Struct, frozen=True):
         return _sign(builder, self.key)
 
     def issue_serving(
-        self,
-        key: PublicKey,
-        names: subjects.AlternativeNames,
-        *,
-        now: datetime,
-        lifetime: timedelta,
-        common_name: str = "",
+        self, key: PublicKey, names: subjects.AlternativeNames, *, now: datetime, lifetime: timedelta
     ) -> Certificate:
         validity = choose_validity(now=now, lifetime=lifetime, signer_not_after=self.certificate.not_after)
-        subject = subjects.CertificateSubject(common_name or next(iter((*names.dns, *names.ips)), "server"))
+        subject = subjects.CertificateSubject(next(iter((*names.dns, *names.ips)), "server"))
         return self.issue(CertificateTemplate(key, subject, validity, subjects.SERVING_USAGES, names))
 
     def issue_client(
@@ -118,9 +107,7 @@ class Authority(Struct, frozen=True):
         return self.issue(CertificateTemplate(key, subject, validity))
 
 
-def choose_validity(
-    *, now: datetime, lifetime: timedelta, signer_not_after: datetime, backdate: timedelta = BACKDATE
-) -> Validity:
+def choose_validity(*, now: datetime, lifetime: timedelta, signer_not_after: datetime) -> Validity:
     """Decide the validity period by the rules of kube-controller-manager's signer.
 
     The start lies a little in the past. Long lifetimes are shortened by as much, short ones are not. No certificate
@@ -128,8 +115,8 @@ def choose_validity(
     """
     if now >= signer_not_after:
         raise AuthorityExpired("the CA certificate has expired: rotate the CA before signing anything")
-    ends = now + lifetime if lifetime < SHORT_LIFETIME else now + lifetime - backdate
-    return Validity(now - backdate, min(ends, signer_not_after))
+    ends = now + lifetime if lifetime < SHORT_LIFETIME else now + lifetime - BACKDATE
+    return Validity(now - BACKDATE, min(ends, signer_not_after))
 
 
 def _builder(key: PublicKey, validity: Validity) -> x509.CertificateBuilder:

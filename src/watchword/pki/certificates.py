@@ -10,9 +10,10 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from watchword.api.limits import MAX_DOCUMENT_BYTES
 from watchword.api.sensitive import HiddenFields
+from watchword.api.time import bounded
 from watchword.pki import subjects
 from watchword.pki.errors import PARSE_ERRORS, CertificateRefused, ChainRefused, refusing_deprecated_encodings
-from watchword.pki.keys import CERTIFICATE, Pin, PublicKey, armour, blocks
+from watchword.pki.keys import CERTIFICATE, Pin, PublicKey, armour, blocks, first_block
 
 MAXIMUM_BUNDLE_CERTIFICATES = 512
 CERTIFICATE_CACHE_SIZE = 512
@@ -76,12 +77,10 @@ def parse_certificate(data: bytes) -> Certificate:
     """Read one certificate, DER or the first PEM block; raise `CertificateRefused` for anything else."""
     if len(data) > MAX_DOCUMENT_BYTES:
         raise CertificateRefused("the text is far too large for a certificate: is this the right file?")
-    if data.lstrip()[:5] != b"-----":
-        return _read(data)
-    found = next(blocks(data), None)
-    if found is None or found[0] != CERTIFICATE:
+    der = first_block(data, CERTIFICATE) if data.lstrip()[:5] == b"-----" else data
+    if der is None:
         raise CertificateRefused("the text does not begin with a PEM block of type CERTIFICATE")
-    return _read(found[1])
+    return _read(der)
 
 
 def split_bundle(pem: bytes) -> tuple[Certificate, ...]:
@@ -95,7 +94,6 @@ def split_bundle(pem: bytes) -> tuple[Certificate, ...]:
 
 
 def join_bundle(certificates: Iterable[Certificate]) -> bytes:
-    """Write certificates one after the other, each once."""
     return b"".join(dict.fromkeys(certificate.pem for certificate in certificates))
 
 
@@ -111,17 +109,14 @@ def _read(der: bytes) -> Certificate:
 
 def _facts(handle: x509.Certificate, der: bytes) -> Certificate:
     attributes = subjects.decode_name(handle)
-    alternative = extension_of(handle, x509.SubjectAlternativeName)
     constraints = extension_of(handle, x509.BasicConstraints)
     extended = extension_of(handle, x509.ExtendedKeyUsage)
     return Certificate(
-        common_name=next(
-            iter(subjects.values_of(attributes, subjects.COMMON_NAME)[-1:]), ""
-        ),  # the last one counts, as in Go
+        common_name="".join(subjects.values_of(attributes, subjects.COMMON_NAME)[-1:]),  # the last one, as in Go
         organisations=subjects.values_of(attributes, subjects.ORGANISATION),
-        names=subjects.decode_alternative_names(alternative) if alternative else subjects.AlternativeNames(),
-        not_before=handle.not_valid_before_utc,
-        not_after=handle.not_valid_after_utc,
+        names=subjects.decode_alternative_names(handle.extensions),
+        not_before=bounded(handle.not_valid_before_utc),
+        not_after=bounded(handle.not_valid_after_utc),
         serial=handle.serial_number,
         is_ca=constraints is not None and constraints.ca,
         extended_usages=subjects.decode_extended_usage(extended) if extended else (),

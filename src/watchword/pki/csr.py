@@ -79,19 +79,11 @@ def _facts(request: x509.CertificateSigningRequest) -> ParsedCsr:
         organisations=subjects.values_of(attributes, subjects.ORGANISATION),
         organisational_units=subjects.values_of(attributes, subjects.ORGANISATIONAL_UNIT),
         other_attributes=tuple(oid for oid, _ in attributes if oid not in known),
-        names=_alternative_names(request.extensions),
+        names=subjects.decode_alternative_names(request.extensions),
         extensions=tuple(extension.oid.dotted_string for extension in request.extensions),
         key=PublicKey.wrap(request.public_key()),
         signature_valid=_is_signed_by_its_key(request),
     )
-
-
-def _alternative_names(extensions: x509.Extensions) -> subjects.AlternativeNames:
-    try:
-        found = extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    except x509.ExtensionNotFound:
-        return _NO_NAMES
-    return subjects.decode_alternative_names(found.value)
 
 
 def _is_signed_by_its_key(request: x509.CertificateSigningRequest) -> bool:

@@ -24,7 +24,6 @@ _ALGORITHMS = {KeyType.EC: "ES256", KeyType.RSA: "RS256"}
 
 
 def read_unverified_claims(token: str) -> dict[str, Any]:
-    """Return the token's claims; none of them is verified."""
     return split_token(token)[1]
 
 
@@ -101,16 +100,6 @@ class TokenVerifier(Struct, frozen=True, dict=True):
         return [(k.key_id, _native_key(k.type, k.pem), algorithm_of(k)) for k in self.keys]
 
 
-def sign(claims: Mapping[str, Any], key: PrivateKey) -> Sensitive[str]:
-    """Sign one token; a caller that signs many keeps a `TokenSigner`."""
-    return TokenSigner(key).sign(claims)
-
-
-def verify(token: str, keys: Sequence[PublicKey]) -> dict[str, Any]:
-    """Verify one token; a caller that verifies many keeps a `TokenVerifier`."""
-    return TokenVerifier(tuple(keys)).verify(token)
-
-
 def _native_key(kind: KeyType, key: bytes | dict[str, Any]) -> ECKey | RSAKey:
     """Return a key (PEM or JWK) in the library's own form; callers keep it: reading an RSA key takes 100 ms."""
     from joserfc.jwk import ECKey, RSAKey
@@ -130,7 +119,6 @@ def _is_signed_by(token: str, key: ECKey | RSAKey, algorithm: str) -> bool:
 
 
 def key_set_document(keys: Sequence[PublicKey]) -> dict[str, Any]:
-    """Return the JWKS that `/openid/v1/jwks` serves."""
     names = ({"use": "sig", "kid": key.key_id, "alg": algorithm_of(key)} for key in keys)
     jwks = (_native_key(key.type, key.pem).as_dict(private=False) for key in keys)
     return {"keys": [{**jwk, **named} for jwk, named in zip(jwks, names, strict=True)]}

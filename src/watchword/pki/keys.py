@@ -7,6 +7,7 @@ import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -28,6 +29,7 @@ LONGEST_RSA_BITS = 4096  # verifying with a larger key would take a server too l
 _AnyPublic: TypeAlias = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
 _AnyPrivate: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 _CURVES = (ec.SECP256R1, ec.SECP384R1)
+_UNSUPPORTED = "the key is of an unsupported type: use EC P-256, Ed25519 or RSA with 2048 bits or more"
 CERTIFICATE = "CERTIFICATE"
 CERTIFICATE_REQUEST = "CERTIFICATE REQUEST"
 _BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,64})-----\r?\n")
@@ -61,7 +63,7 @@ class PublicKey:
     def wrap(cls, handle: PublicKeyTypes) -> PublicKey:
         if isinstance(handle, ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey):
             return cls(handle)
-        raise KeyRefused("the key is of an unsupported type: use EC P-256, Ed25519 or RSA with 2048 bits or more")
+        raise KeyRefused(_UNSUPPORTED)
 
     @cached_property
     def spki(self) -> bytes:
@@ -124,7 +126,14 @@ class PrivateKey(Struct, frozen=True, eq=False, dict=True):
         """Read an unencrypted EC, RSA or Ed25519 key; raise `KeyRefused` for others and for weak ones."""
         raw = pem.reveal() if isinstance(pem, Sensitive) else pem
         _refuse_oversized(raw)
-        key = _checked(_only_key_block(raw))
+        marker = b"-----END EC PARAMETERS-----"  # openssl writes that block in front
+        try:
+            handle = serialization.load_pem_private_key(raw.partition(marker)[2] or raw, password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm) as cause:
+            raise KeyRefused("the text is not an unencrypted PEM private key") from cause
+        if not isinstance(handle, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
+            raise KeyRefused(_UNSUPPORTED)
+        key = cls(handle)
         weakness = validate_key_strength(key.public)
         if weakness:
             raise KeyRefused(weakness)
@@ -159,22 +168,6 @@ def validate_key_strength(key: PublicKey) -> str:
     return ""
 
 
-def _only_key_block(pem: bytes) -> bytes:
-    """Skip the EC PARAMETERS block that openssl writes in front."""
-    marker = b"-----END EC PARAMETERS-----"
-    return pem.partition(marker)[2] if marker in pem else pem
-
-
-def _checked(pem: bytes) -> PrivateKey:
-    try:
-        handle = serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as cause:
-        raise KeyRefused("the text is not an unencrypted PEM private key") from cause
-    if isinstance(handle, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
-        return PrivateKey(handle)
-    raise KeyRefused("the key is of an unsupported type: use EC P-256, Ed25519 or RSA with 2048 bits or more")
-
-
 def _refuse_oversized(pem: bytes) -> None:
     if len(pem) > MAXIMUM_KEY_BYTES:
         raise KeyRefused("the text is far too large for a key: is this the right file?")
@@ -182,16 +175,6 @@ def _refuse_oversized(pem: bytes) -> None:
 
 def blocks(pem: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield (type, DER) of each readable block; text around blocks is ignored, as OpenSSL does."""
-    for kind, body in _bodies(pem):
-        if b"-----BEGIN" in body or b":" in body:  # nested blocks or headers: neither is plain DER
-            continue
-        try:
-            yield kind.decode(), base64.b64decode(b"".join(body.split()), validate=True)
-        except binascii.Error:
-            continue
-
-
-def _bodies(pem: bytes) -> Iterator[tuple[bytes, bytes]]:
     position = 0
     while (begin := _BEGIN.search(pem, position)) is not None:
         marker = b"-----END %s-----" % begin[1]
@@ -199,8 +182,11 @@ def _bodies(pem: bytes) -> Iterator[tuple[bytes, bytes]]:
         if end < 0:  # another block may begin behind it
             position = begin.end()
             continue
-        yield begin[1], pem[begin.end() : end]
-        position = end + len(marker)
+        body, position = pem[begin.end() : end], end + len(marker)
+        if b"-----BEGIN" in body or b":" in body:  # nested blocks or headers: neither is plain DER
+            continue
+        with suppress(binascii.Error):
+            yield begin[1].decode(), base64.b64decode(b"".join(body.split()), validate=True)
 
 
 def first_block(pem: bytes, kind: str) -> bytes | None:

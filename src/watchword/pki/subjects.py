@@ -13,11 +13,6 @@ from msgspec import Struct
 COMMON_NAME = x509.NameOID.COMMON_NAME.dotted_string
 ORGANISATION = x509.NameOID.ORGANIZATION_NAME.dotted_string
 ORGANISATIONAL_UNIT = x509.NameOID.ORGANIZATIONAL_UNIT_NAME.dotted_string
-_NAMES = {
-    x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH.dotted_string: "client auth",
-    x509.oid.ExtendedKeyUsageOID.SERVER_AUTH.dotted_string: "server auth",
-    x509.oid.ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE.dotted_string: "any",
-}
 
 
 class CertificateSubject(Struct, frozen=True):
@@ -82,7 +77,11 @@ def encode_alternative_names(names: AlternativeNames) -> x509.SubjectAlternative
     )
 
 
-def decode_alternative_names(extension: x509.SubjectAlternativeName) -> AlternativeNames:
+def decode_alternative_names(extensions: x509.Extensions) -> AlternativeNames:
+    try:
+        extension = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return AlternativeNames()
     modelled = (x509.DNSName, x509.IPAddress, x509.UniformResourceIdentifier, x509.RFC822Name)
     return AlternativeNames(
         dns=tuple(extension.get_values_for_type(x509.DNSName)),
@@ -131,7 +130,7 @@ class Usage(StrEnum):
 CLIENT_USAGES = (Usage.DIGITAL_SIGNATURE, Usage.KEY_ENCIPHERMENT, Usage.CLIENT_AUTH)
 SERVING_USAGES = (Usage.DIGITAL_SIGNATURE, Usage.KEY_ENCIPHERMENT, Usage.SERVER_AUTH)
 
-_EXTENDED = {
+EXTENDED_USAGES = {
     Usage.CLIENT_AUTH: x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH,
     Usage.SERVER_AUTH: x509.oid.ExtendedKeyUsageOID.SERVER_AUTH,
 }
@@ -152,12 +151,8 @@ def encode_key_usage(usages: Iterable[Usage], *, authority: bool = False) -> x50
     )
 
 
-def encode_extended_usage(usages: Iterable[Usage]) -> x509.ExtendedKeyUsage | None:
-    """Write the extended key usage extension; None when no extended usage was requested."""
-    oids = [_EXTENDED[usage] for usage in usages if usage in _EXTENDED]
-    return x509.ExtendedKeyUsage(oids) if oids else None
-
-
 def decode_extended_usage(extension: x509.ExtendedKeyUsage) -> tuple[str, ...]:
     """Read the usages: by their Kubernetes names where they have one, as dotted OIDs otherwise."""
-    return tuple(_NAMES.get(oid.dotted_string, oid.dotted_string) for oid in extension)
+    names = {oid: usage.value for usage, oid in EXTENDED_USAGES.items()}
+    names[x509.oid.ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE] = "any"
+    return tuple(names.get(oid, oid.dotted_string) for oid in extension)

@@ -43,13 +43,9 @@ from watchword.registration.agent.controllers import (
     register_informers,
     registration_controllers,
 )
+from watchword.registration.agent.hub_connection import HubConnection, OwnCredentialTransport
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor, original_server
-from watchword.registration.agent.hub_session import (
-    ENDPOINT_CHECK_INTERVAL,
-    HubConnection,
-    HubSession,
-    OwnCredentialTransport,
-)
+from watchword.registration.agent.hub_session import ENDPOINT_CHECK_INTERVAL, HubSession
 from watchword.registration.agent.options import AgentIdentity, AgentOptions, restore_identity
 from watchword.registration.catalog import CATALOG, Catalog, make_connector
 from watchword.registration.driver import (
@@ -59,48 +55,31 @@ from watchword.registration.driver import (
     HubConnector,
     TokenConnector,
 )
-from watchword.runtime.api_server_connection import HUB, ApiServerConnection
-from watchword.runtime.backoff import Quarantine
+from watchword.runtime.api_server_connection import HUB
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import run_until_stopped, running
-from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.manager import Manager, ManagerOptions, first_error
+from watchword.runtime.manager import Manager, ManagerOptions, first_error, run_first_requests
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec
-
-
-class AgentControllerContext(Struct, frozen=True, kw_only=True):
-    """The connections to both API servers, the session with the hub, and what else controllers need."""
-
-    options: AgentOptions
-    manager: Manager  # runs the controllers, and jobs beside them
-    cluster: ApiServerConnection
-    hub: ApiServerConnection  # refuses writes that are not in the name of this cluster
-    session: HubSession
-    csr_watch: PendingCsrWatch
-    clock: Clock
-    random: Random
-    metrics: Metrics
-    new_key: NewKey = PrivateKey.generate
-    signer_timing: SignerTiming | None = None
+from watchword.runtime.work_queue import Quarantine
 
 
 class ControllerFactory(Struct, frozen=True):
     """Controllers that run once the hub has an object of their kind, or this cluster what one left behind."""
 
-    make: Callable[[AgentControllerContext], Iterable[ControllerSpec]]
+    make: Callable[["Agent", Manager], Iterable[ControllerSpec]]  # the manager has connections to both API servers
     root: Resource  # on the hub, in the namespace of the cluster
     remains: Resource  # on the cluster
     remains_scope: Callable[[AgentOptions], WatchScope] = lambda _: WatchScope()
 
 
-def _addon_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+def _addon_controllers(agent: "Agent", manager: Manager) -> Iterable[ControllerSpec]:
     """Keep the credentials of add-ons, and report the health of the add-ons."""
     from watchword.addons.agent.controllers import AddonAgentContext, controllers
 
-    options = context.options
+    options, runtime = agent.options, agent.runtime
     return controllers(
         AddonAgentContext(
             cluster_name=options.cluster_name,
@@ -108,17 +87,17 @@ def _addon_controllers(context: AgentControllerContext) -> Iterable[ControllerSp
             own_secret=options.secret_key,
             addon_auth=options.addon_auth,
             settings=options.settings,
-            session=context.session,
-            cluster=context.cluster,
-            hub=context.hub,
-            csr_watch=context.csr_watch,
-            clock=context.clock,
-            metrics=context.metrics,
-            new_key=context.new_key,
-            manager=context.manager,
-            random=context.random,
-            token_client=_token_client(context.session),
-            signer_timing=context.signer_timing,
+            session=agent.session,
+            cluster=manager.connections[""],
+            hub=manager.connections[HUB],
+            csr_watch=agent.csr_watch,
+            clock=runtime.clock,
+            metrics=runtime.metrics,
+            new_key=runtime.new_key,
+            manager=manager,
+            random=runtime.random,
+            token_client=_token_client(agent.session),
+            signer_timing=runtime.signer_timing,
         )
     )
 
@@ -130,20 +109,25 @@ def _token_client(session: HubSession) -> TokenClientFactory | None:
     return lambda token: connector.with_token(session.endpoint.entry(), token)
 
 
-def _work_controllers(context: AgentControllerContext) -> Iterable[ControllerSpec]:
+def _work_controllers(agent: "Agent", manager: Manager) -> Iterable[ControllerSpec]:
+    return make_work_controllers(agent.options, manager, agent.session.endpoint, agent.runtime.random)
+
+
+def make_work_controllers(
+    options: AgentOptions, manager: Manager, endpoint: HubEndpoint, random: Random
+) -> Iterable[ControllerSpec]:
     from watchword.work.controllers import WorkContext, WorkTiming, controllers
 
-    options, session = context.options, context.session
     return controllers(
         WorkContext(
             cluster_name=options.cluster_name,
             agent_id=f"{options.namespace}/{options.hub_secret}",
-            hub_address=lambda: original_server(session.endpoint.entry()),
-            manager=context.manager,
-            cluster=context.cluster,
-            hub=context.hub,
-            clock=context.clock,
-            random=context.random,
+            hub_address=lambda: original_server(endpoint.entry()),
+            manager=manager,
+            cluster=manager.connections[""],
+            hub=manager.connections[HUB],
+            clock=manager.clock,
+            random=random,
             timing=WorkTiming(options.eviction_grace, options.feedback_interval, options.work_recheck),
             protected_namespaces=(PROTECTED_NAMESPACES | {options.namespace}) - options.work_namespaces,
         )
@@ -211,15 +195,15 @@ async def _run_agent(
     own = Cache.of(cluster, runtime.follow)
     own.informer(SECRETS, WatchScope.single(options.secret_key))
     async with running(own.run(), "own secret"):  # read from the watch that is needed anyway
-        first = FirstRequests(runtime.random, runtime.metrics, options.health)
-        if not await run_until_stopped(stop, first.run(own.sync)):
+        first = run_first_requests(own.sync, runtime.random, runtime.metrics, options.health)
+        if not await run_until_stopped(stop, first):
             return
         system = await cluster.get(NAMESPACES, ObjectKey.cluster("kube-system"))
         identity = restore_identity(system, own.get(SECRETS, options.secret_key), options)
-        await _Agent(cluster, options, runtime, identity, own, is_held_kept=is_held_kept).run(stop)
+        await Agent(cluster, options, runtime, identity, own, is_held_kept=is_held_kept).run(stop)
 
 
-class _Agent:
+class Agent:
     """One cluster's membership of one hub, put together."""
 
     def __init__(
@@ -436,20 +420,9 @@ class _Agent:
         within = replace(self.manager.options, lease=None, health=None)  # leads and serves health as the outer one
         manager = Manager(within, clock=runtime.clock, random=runtime.random, metrics=runtime.metrics)
         as_itself = self.hub_client.over(OwnCredentialTransport(self.connection))
-        context = AgentControllerContext(
-            options=self.options,
-            manager=manager,
-            cluster=manager.connect(self.cluster_client, beside=self.cluster.cache),
-            hub=manager.connect(as_itself, name=HUB, beside=watched),
-            session=self.session,
-            csr_watch=self.csr_watch,
-            clock=runtime.clock,
-            random=runtime.random,
-            metrics=runtime.metrics,
-            new_key=runtime.new_key,
-            signer_timing=runtime.signer_timing,
-        )
-        manager.add(*factory.make(context))
+        manager.connect(self.cluster_client, beside=self.cluster.cache)
+        manager.connect(as_itself, name=HUB, beside=watched)
+        manager.add(*factory.make(self, manager))
         await manager.run()
 
 

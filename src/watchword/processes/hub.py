@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.definition import AddonDefinition
-from watchword.addons.hub.controllers import AddonHubContext, hub_addon_controllers
+from watchword.addons.hub.controllers import hub_addon_controllers
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey
@@ -29,19 +29,18 @@ from watchword.registration.catalog import CATALOG, Catalog, HubDrivers
 from watchword.registration.hub import controllers as registration
 from watchword.registration.hub import credential_reports, installation
 from watchword.registration.hub.cluster_acceptance import auto_acceptance_patch
-from watchword.registration.hub.cluster_rbac import RetiredClusterNames
+from watchword.registration.hub.cluster_rbac import HubParts, RetiredClusterNames
 from watchword.registration.hub.cluster_removal import RETENTION
 from watchword.registration.hub.installation import install_agent_token_policy
 from watchword.runtime.api_server_connection import ApiServerConnection
-from watchword.runtime.backoff import Quarantine
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_loop import run_until_stopped
-from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.leader_election import ElectionTiming
-from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.manager import Manager, ManagerOptions, run_first_requests
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Observer
+from watchword.runtime.work_queue import Quarantine
 from watchword.work.hub import work_controllers
 
 HUB_LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
@@ -50,7 +49,7 @@ HUB_LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
 class HubControllerContext(Struct, frozen=True):
     """What the controllers of a hub are made of, besides those of registration."""
 
-    registration: registration.HubParts
+    registration: HubParts
     drivers: HubContext  # for the controllers that drivers of add-ons bring
     signing_namespaces: frozenset[str]  # where templates may name authorities
     addons: tuple[AddonDefinition, ...] = ()  # built-in ones
@@ -61,17 +60,8 @@ HubExtension: TypeAlias = Callable[[HubControllerContext], Iterable[ControllerSp
 
 
 def addon_controllers(context: HubControllerContext) -> Iterable[ControllerSpec]:
-    parts = context.registration
     return hub_addon_controllers(
-        AddonHubContext(
-            cache=parts.cache,
-            client=parts.client,
-            events=parts.events,
-            clock=parts.clock,
-            drivers=context.drivers,
-            signing_namespaces=context.signing_namespaces,
-            built_in=context.addons,
-        )
+        context.drivers, signing_namespaces=context.signing_namespaces, built_in=context.addons
     )
 
 
@@ -123,8 +113,8 @@ async def run_hub(
     """
     stop = stop or asyncio.Event()
     if options.install:
-        first = FirstRequests(random, options.metrics, options.health)
-        if not await run_until_stopped(stop, first.run(lambda: _install(client, options))):
+        first = run_first_requests(lambda: _install(client, options), random, options.metrics, options.health)
+        if not await run_until_stopped(stop, first):
             return
     manager = Manager(
         ManagerOptions(
@@ -146,15 +136,9 @@ async def run_hub(
     parts = context.registration
     manager.add(*registration.controllers(parts))
     manager.add(*work_controllers(connection.cache, connection.client, clock))
+    authorities = ClusterAuthorities(options.own_ca)
     manager.add(
-        *discovery_controllers(
-            connection.cache,
-            connection.client,
-            clock,
-            authorities=ClusterAuthorities(options.own_ca),
-            warning_recorder=connection.events,
-            events=connection.events,
-        )
+        *discovery_controllers(connection.cache, connection.client, clock, connection.events, authorities=authorities)
     )
     manager.add(*_credential_observers(connection, options, parts))
     for extension in extensions:
@@ -168,9 +152,7 @@ def find_addon_credential(addon: Object) -> Condition | None:
     return ADDON_CATALOG.find_credential(Addon.read(addon))
 
 
-def _credential_observers(
-    connection: ApiServerConnection, options: HubOptions, parts: registration.HubParts
-) -> Iterable[Observer]:
+def _credential_observers(connection: ApiServerConnection, options: HubOptions, parts: HubParts) -> Iterable[Observer]:
     metrics, drivers = options.metrics.credentials, parts.drivers
     metrics.watch_skew(lambda: connection.client.clock_skew)
     measured = credential_reports.MeasuredCredentials(metrics, parts.clock)
@@ -207,7 +189,7 @@ def hub_controller_context(connection: ApiServerConnection, options: HubOptions,
     for server in drivers.servers:
         if server.published_scope is not None:
             connection.cache.informer(CONFIG_MAPS, server.published_scope)
-    parts = registration.HubParts(
+    parts = HubParts(
         connection.cache, connection.client, connection.events, clock, drivers, options.left_cluster_retention
     )
     return HubControllerContext(parts, context, options.signing_namespaces | {HUB_NAMESPACE}, options.addons)

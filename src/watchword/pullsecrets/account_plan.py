@@ -10,8 +10,7 @@ from msgspec import Struct
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
 from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET, DISABLED, LABEL_PULL_SECRETS
 from watchword.api.time import parse_rfc3339
-from watchword.pullsecrets.dockercfg import Credentials
-from watchword.pullsecrets.pull_secret import PullSecret, default_secret_name
+from watchword.pullsecrets.pull_secret import Credentials, PullSecret, default_secret_name
 
 REFERENCE_ALONE_AFTER = timedelta(minutes=5)
 """How long the annotation waits for the first token, so that it and the listing are one write; many accounts that are

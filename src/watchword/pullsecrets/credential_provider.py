@@ -7,18 +7,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.api.pull_secrets import USERNAME
 from watchword.credentials.lifecycle import read_bound_token
 
 
-class PullSecretError(Exception):
-    """Base of everything this package raises."""
-
-
-class CredentialRequestRefused(PullSecretError):
+class CredentialRequestRefused(Exception):
     """The request is not one that this provider answers; the message says what to configure."""
 
 
@@ -26,14 +21,6 @@ API_VERSION = "credentialprovider.kubelet.k8s.io/v1"
 CONFIG_API_VERSION = "kubelet.config.k8s.io/v1"
 MARGIN = timedelta(minutes=1)
 """The kubelet forgets a credential this long before its token expires."""
-
-
-class ProviderConfiguration(Struct, frozen=True):
-    """Which images the provider answers for, and for whom the kubelet's tokens are."""
-
-    images: tuple[str, ...]
-    audience: str
-    name: str = "watchword-credential-provider"
 
 
 def answer_request(text: bytes, *, images: Sequence[str] = (), now: datetime) -> bytes:
@@ -79,16 +66,15 @@ def matches_image(pattern: str, image: str) -> bool:
     return same_host and wanted_port == port and path.startswith(wanted_path)
 
 
-def render_provider_configuration(configuration: ProviderConfiguration) -> Object:
-    arguments = ["credential-provider", *(f"--image={image}" for image in configuration.images)]
+def render_provider_configuration(images: Sequence[str], audience: str, name: str) -> Object:
     provider = {
-        "name": configuration.name,
+        "name": name,
         "apiVersion": API_VERSION,
-        "matchImages": list(configuration.images),
+        "matchImages": list(images),
         "defaultCacheDuration": "0s",
-        "args": arguments,
+        "args": ["credential-provider", *(f"--image={image}" for image in images)],
         "tokenAttributes": {
-            "serviceAccountTokenAudience": configuration.audience,
+            "serviceAccountTokenAudience": audience,
             "cacheType": "Token",
             "requireServiceAccount": True,
         },
@@ -101,10 +87,8 @@ def _read_request(text: bytes) -> dict[str, Any]:
         request = orjson.loads(text)
     except orjson.JSONDecodeError as cause:
         raise CredentialRequestRefused("standard input is not JSON: the kubelet runs this command") from cause
-    known = isinstance(request, dict) and (request.get("apiVersion"), request.get("kind")) == (
-        API_VERSION,
-        "CredentialProviderRequest",
-    )
-    if not known or not isinstance(request.get("image"), str) or not request["image"]:
+    found = request if isinstance(request, dict) else {}
+    known = (found.get("apiVersion"), found.get("kind")) == (API_VERSION, "CredentialProviderRequest")
+    if not known or not isinstance(found.get("image"), str) or not found["image"]:
         raise CredentialRequestRefused(f"standard input is not a CredentialProviderRequest of {API_VERSION}")
-    return dict(request)
+    return found

@@ -16,8 +16,7 @@ from watchword.credentials.lifecycle import Keep, Obtain, Reason, Retire
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, KubeError, NotFound
 from watchword.pullsecrets.account_plan import belongs_to, choose_secret_name
-from watchword.pullsecrets.dockercfg import render_dockercfg
-from watchword.pullsecrets.pull_secret import PullSecret, account_annotations
+from watchword.pullsecrets.pull_secret import PullSecret, account_annotations, render_dockercfg
 from watchword.pullsecrets.refresh import decide_refresh
 from watchword.pullsecrets.service_accounts import secrets_of
 from watchword.pullsecrets.settings import PullSecretMetrics, Settings, SettingsReader
@@ -25,20 +24,6 @@ from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.raw_objects import is_newer
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
-
-
-class OwnWrites(Struct):
-    """The version of each Secret as this process last wrote it: the cache may still show an older one."""
-
-    versions: dict[str, str] = field(default_factory=dict)
-
-    def is_behind(self, secret: PullSecret) -> bool:
-        """Whether the cache shows a state that this process has replaced; drops what the cache has caught up with."""
-        written = self.versions.get(secret.uid)
-        if written is None or not is_newer(written, secret.version):
-            self.versions.pop(secret.uid, None)
-            return False
-        return True
 
 
 class ImagePullSecretReconciler(Struct, frozen=True):
@@ -52,7 +37,7 @@ class ImagePullSecretReconciler(Struct, frozen=True):
     evidence: TokenEvidence
     metrics: PullSecretMetrics
     rate: TokenBucket  # however many pull secrets are due at once
-    writes: OwnWrites = field(default_factory=OwnWrites)
+    written: dict[str, str] = field(default_factory=dict)  # UID → its version as this process last wrote it
     uids: dict[ObjectKey, str] = field(default_factory=dict)  # of the secrets that are counted
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
@@ -62,11 +47,11 @@ class ImagePullSecretReconciler(Struct, frozen=True):
         before = self.uids.pop(key, "")
         if before and before != uid:
             self.metrics.forget(before)
-            self.writes.versions.pop(before, None)
+            self.written.pop(before, None)
         if secret is not None and uid:
             self.uids[key] = uid
             self.metrics.observe(secret)
-        if secret is None or secret.is_legacy or secret.deleting or self.writes.is_behind(secret):
+        if secret is None or secret.is_legacy or secret.deleting or self._is_behind(secret):
             return Done()
         settings = self.settings.current() or Settings(enabled=False)
         account = self.reader.get(SERVICE_ACCOUNTS, secret.account_key)
@@ -88,6 +73,14 @@ class ImagePullSecretReconciler(Struct, frozen=True):
                     await self._write(found or {}, secret, None)
                 return Done() if until is None else RetryAfter(until - now)
         return Done()
+
+    def _is_behind(self, secret: PullSecret) -> bool:
+        """Whether the cache shows a state that this process has replaced; drops what the cache has caught up with."""
+        written = self.written.get(secret.uid)
+        if written is not None and is_newer(written, secret.version):
+            return True
+        self.written.pop(secret.uid, None)
+        return False
 
     def _is_chosen(self, secret: PullSecret, account: Object) -> bool:
         """Whether the account has this pull secret: a Secret that only claims it gets no token."""
@@ -135,4 +128,4 @@ class ImagePullSecretReconciler(Struct, frozen=True):
         if dockercfg is not None:
             patch["data"] = {DOCKERCFG_KEY: base64.b64encode(dockercfg).decode()}
         written = await self.client.patch(SECRETS, secret.key, patch)
-        self.writes.versions[secret.uid] = written["metadata"]["resourceVersion"]
+        self.written[secret.uid] = written["metadata"]["resourceVersion"]

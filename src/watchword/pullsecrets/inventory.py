@@ -11,8 +11,7 @@ from watchword.api.pull_secrets import DOCKERCFG_TYPE
 from watchword.api.resources import SECRETS
 from watchword.api.time import parse_rfc3339
 from watchword.kube.client import Client
-from watchword.pullsecrets.dockercfg import Credentials, Empty
-from watchword.pullsecrets.pull_secret import PullSecret, project_pull_secret
+from watchword.pullsecrets.pull_secret import Credentials, Empty, PullSecret, project_pull_secret
 from watchword.pullsecrets.refresh import LATEST, choose_refresh_time
 from watchword.runtime.raw_objects import projected
 

@@ -80,13 +80,9 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
         return self.reader.get(SECRETS, key) is None and await self.client.find(SECRETS, key) is None
 
     async def _patch(self, secret: PullSecret, *, marked: bool) -> None:
-        finalizers = [name for name in secret.finalizers if name != pull_secrets.LEGACY_TOKEN]
-        if marked:
-            finalizers = (
-                list(secret.finalizers)
-                if pull_secrets.LEGACY_TOKEN in secret.finalizers
-                else [*finalizers, pull_secrets.LEGACY_TOKEN]
-            )
+        finalizers = [name for name in secret.finalizers if marked or name != pull_secrets.LEGACY_TOKEN]
+        if marked and pull_secrets.LEGACY_TOKEN not in finalizers:
+            finalizers.append(pull_secrets.LEGACY_TOKEN)
         binding = pull_secrets.LEGACY if marked or secret.deleting else ""
         if finalizers == list(secret.finalizers) and binding == secret.binding:
             return

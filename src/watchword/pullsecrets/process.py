@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import binascii
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable
@@ -11,15 +10,15 @@ from random import Random
 from typing import Any
 
 import structlog
-from msgspec import Struct, field
+from msgspec import Struct
 
 from watchword.api.limits import PULL_SECRET_TOKENS_PER_SECOND
 from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of
+from watchword.api.names import PULL_SECRETS_NAMESPACE
 from watchword.api.pull_secrets import (
     ANNOTATION_ACCOUNT_NAME,
     ANNOTATION_TOKEN_SECRET,
     CONFIGURATION,
-    PULL_SECRETS_NAMESPACE,
     REGISTRY_SERVICES,
     SERVICE_ACCOUNT_TOKEN_TYPE,
     SIGNING_KEY_FIELD,
@@ -45,7 +44,6 @@ from watchword.pullsecrets.legacy_secrets import LegacyPullSecretReconciler, Leg
 from watchword.pullsecrets.pull_secret import OF_PULL_SECRETS, PullSecret, accounts_of, project_pull_secret
 from watchword.pullsecrets.service_accounts import ACCOUNT_INDEX, ServiceAccountReconciler, secrets_of
 from watchword.pullsecrets.settings import PullSecretMetrics, SettingsReader, validate_configuration
-from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
@@ -54,6 +52,7 @@ from watchword.runtime.leader_election import ElectionTiming
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, Trigger, TriggerSource
+from watchword.runtime.work_queue import Quarantine
 
 
 class ConfigurationReconciler(Struct, frozen=True):
@@ -122,74 +121,61 @@ def read_key_ids(encoded: str) -> frozenset[str]:
     """
     try:
         text = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:  # no base64
         return frozenset()
-    return frozenset(_key_id(der) for label, der in pem.blocks(text) if label.endswith("PUBLIC KEY"))
-
-
-def _key_id(der: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
+    found = [hashlib.sha256(der).digest() for label, der in pem.blocks(text) if label.endswith("PUBLIC KEY")]
+    return frozenset(base64.urlsafe_b64encode(digest).rstrip(b"=").decode() for digest in found)
 
 
 OF_LEGACY_TOKENS = WatchScope(fields=f"type={SERVICE_ACCOUNT_TOKEN_TYPE}")
 
 
-class PullSecretParts(Struct, frozen=True):
-    """What the reconcilers of pull secrets are made of."""
+@dataclasses.dataclass(frozen=True)
+class PullSecretOptions:
+    """How the controllers of pull secrets behave."""
 
-    cache: Cache
-    client: Client
-    events: EventRecorder
-    clock: Clock
-    metrics: PullSecretMetrics
-    evidence: TokenEvidence
-    random: Random
+    identity: str = "pull-secrets"
     config_map: ObjectKey = CONFIGURATION
     registry_services: tuple[ObjectKey, ...] = REGISTRY_SERVICES
     only_used: bool = False
-    rate: TokenBucket = field(default_factory=lambda: TokenBucket(Rate(PULL_SECRET_TOKENS_PER_SECOND)))
-    signers: TriggerSource = field(default_factory=TriggerSource)
-
-    @property
-    def settings(self) -> SettingsReader:
-        return SettingsReader(self.cache, self.config_map, self.registry_services)
-
-    @property
-    def signing_key_monitor(self) -> EvidenceMonitor:
-        """Follows the signing keys; to be run beside the controllers."""
-        learn = SigningKeyReader(self.cache, self.client, self.evidence.keys).learn
-        return EvidenceMonitor(
-            self.evidence, self.clock, self.random, learn, lambda: managed_secret_keys(self.cache), self.signers
-        )
+    requests_per_second: float = PULL_SECRET_TOKENS_PER_SECOND
+    signer_timing: SignerTiming = dataclasses.field(default_factory=SignerTiming)
+    elect: bool = True
+    health: tuple[str, int] | None = None
+    timing: ElectionTiming = dataclasses.field(default_factory=ElectionTiming)
+    follow: WatchOptions | None = None
+    quarantine: Quarantine = dataclasses.field(default_factory=Quarantine)
+    metrics: Metrics = dataclasses.field(default_factory=Metrics, compare=False)
 
 
-def register_informers(parts: PullSecretParts) -> None:
+def register_informers(cache: Cache, options: PullSecretOptions) -> None:
     """Follow the least that the controllers need; no token and no private key enters the cache."""
-    cache = parts.cache
-    cache.informer(SERVICE_ACCOUNTS, project=project_account)
+    cache.informer(SERVICE_ACCOUNTS, project=lambda obj: _keep(obj, "secrets", "imagePullSecrets"))
     cache.informer(NAMESPACES, project=lambda obj: {"metadata": {"labels": labels_of(obj)}})
     cache.informer(SECRETS, OF_PULL_SECRETS, project=project_pull_secret)
-    cache.informer(SECRETS, OF_LEGACY_TOKENS, project=project_legacy_token)
-    cache.informer(SECRETS, _only(SIGNING_KEY_SECRET), project=project_signing_key)
-    cache.informer(CONFIG_MAPS, _only(parts.config_map))
-    for service in parts.registry_services:
-        cache.informer(SERVICES, _only(service))
+    # What tells whose token it is, and not the token.
+    cache.informer(SECRETS, OF_LEGACY_TOKENS, project=lambda obj: _keep(obj, "type"))
+    cache.informer(SECRETS, WatchScope.single(SIGNING_KEY_SECRET), project=project_signing_key)
+    cache.informer(CONFIG_MAPS, WatchScope.single(options.config_map))
+    for service in options.registry_services:
+        cache.informer(SERVICES, WatchScope.single(service))
     cache.index(SECRETS, ACCOUNT_INDEX, accounts_of)
-    if parts.only_used:
+    if options.only_used:
         cache.informer(PODS, project=project_pod)
         cache.index(PODS, ACCOUNT_INDEX, lambda pod: (str(account_of_pod(pod)),))
 
 
-def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...]:
-    cache, client, settings = parts.cache, parts.client, parts.settings
-    accounts = ServiceAccountReconciler(cache, client, parts.clock, parts.events, settings, parts.only_used)
-    pull_secrets = ImagePullSecretReconciler(
-        cache, client, parts.clock, parts.events, settings, parts.evidence, parts.metrics, parts.rate
-    )
-    every_secret = _when_settings_change(lambda _: all_secret_keys(cache))
+def pull_secret_controllers(
+    cache: Cache, pull_secrets: ImagePullSecretReconciler, signers: TriggerSource, *, only_used: bool
+) -> tuple[ControllerSpec, ...]:
+    client, events, settings = pull_secrets.client, pull_secrets.events, pull_secrets.settings
+    accounts = ServiceAccountReconciler(cache, client, pull_secrets.clock, events, settings, only_used)
+    every_secret = _when_settings_change(lambda _: [ObjectKey.of(secret) for secret in cache.list(SECRETS)])
     return (
-        ControllerSpec("configuration", CONFIG_MAPS, ConfigurationReconciler(cache, parts.events), workers=1),
-        ControllerSpec("serviceaccounts", SERVICE_ACCOUNTS, accounts, triggers=_account_triggers(parts)),
+        ControllerSpec("configuration", CONFIG_MAPS, ConfigurationReconciler(cache, events), workers=1),
+        ControllerSpec(
+            "serviceaccounts", SERVICE_ACCOUNTS, accounts, triggers=_account_triggers(cache, only_used=only_used)
+        ),
         ControllerSpec(
             "imagepullsecrets",
             SECRETS,
@@ -198,7 +184,7 @@ def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...
                 Trigger(SERVICE_ACCOUNTS, lambda obj: [s.key for s in secrets_of(cache, ObjectKey.of(obj))]),
                 *_when_settings_change(lambda _: managed_secret_keys(cache)),
             ),
-            trigger_source=parts.signers,
+            trigger_source=signers,
         ),
         ControllerSpec(
             "legacytokens",
@@ -211,7 +197,7 @@ def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...
         ControllerSpec(
             "legacypullsecrets",
             SECRETS,
-            LegacyPullSecretReconciler(cache, client, settings, parts.events),
+            LegacyPullSecretReconciler(cache, client, settings, events),
             triggers=(Trigger(SECRETS, lambda obj: legacy_secrets_for_token(cache, obj)), *every_secret),
             concerns=lambda obj: ANNOTATION_TOKEN_SECRET in annotations_of(obj),
             acts_on_deletion=False,
@@ -219,12 +205,11 @@ def pull_secret_controllers(parts: PullSecretParts) -> tuple[ControllerSpec, ...
     )
 
 
-def _account_triggers(parts: PullSecretParts) -> tuple[Trigger, ...]:
-    cache = parts.cache
+def _account_triggers(cache: Cache, *, only_used: bool) -> tuple[Trigger, ...]:
     return (
         Trigger(SECRETS, account_of_secret),
         Trigger(NAMESPACES, lambda obj: _keys_in(cache, obj["metadata"]["name"])),
-        *((Trigger(PODS, lambda obj: (account_of_pod(obj),)),) if parts.only_used else ()),
+        *((Trigger(PODS, lambda obj: (account_of_pod(obj),)),) if only_used else ()),
         *_when_settings_change(lambda _: _keys_in(cache, "")),
     )
 
@@ -252,39 +237,21 @@ def legacy_secrets_for_token(cache: Cache, token: Object) -> Iterable[ObjectKey]
     return [secret.key for secret in found if secret.legacy_token == key.name]
 
 
-def all_secret_keys(cache: Cache) -> list[ObjectKey]:
-    return [ObjectKey.of(secret) for secret in cache.list(SECRETS)]
-
-
 def managed_secret_keys(cache: Cache) -> list[ObjectKey]:
     found = (PullSecret.read(secret) for secret in cache.list(SECRETS))
     return [secret.key for secret in found if secret is not None and not secret.is_legacy]
 
 
-def project_account(account: Object) -> Object:
-    metadata = {name: value for name, value in account["metadata"].items() if name in _ACCOUNT_METADATA}
-    rows = {name: account[name] for name in ("secrets", "imagePullSecrets") if account.get(name)}
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, **rows}
+def _keep(obj: Object, *fields: str) -> Object:
+    metadata = {name: value for name, value in obj["metadata"].items() if name in _KEPT_METADATA}
+    return {"metadata": metadata, **{name: obj[name] for name in ("apiVersion", "kind", *fields) if obj.get(name)}}
 
 
-_ACCOUNT_METADATA = frozenset({"annotations", "labels", "deletionTimestamp"})
-
-
-def project_legacy_token(secret: Object) -> Object:
-    """Keep what tells whose token it is, and not the token."""
-    kept = {name: value for name, value in secret["metadata"].items() if name in _TOKEN_METADATA}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": kept, "type": secret.get("type")}
-
-
-_TOKEN_METADATA = frozenset({"annotations", "labels", "deletionTimestamp"})
+_KEPT_METADATA = frozenset({"annotations", "labels", "deletionTimestamp"})
 
 
 def project_pod(pod: Object) -> Object:
     return {"metadata": {}, "spec": {"serviceAccountName": (pod.get("spec") or {}).get("serviceAccountName")}}
-
-
-def _only(key: ObjectKey) -> WatchScope:
-    return WatchScope(namespace=key.namespace, fields=f"metadata.name={key.name}")
 
 
 def _keys_in(cache: Cache, namespace: str) -> list[ObjectKey]:
@@ -292,24 +259,6 @@ def _keys_in(cache: Cache, namespace: str) -> list[ObjectKey]:
 
 
 PULL_SECRETS_LEASE = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-pull-secrets-lock")
-
-
-@dataclasses.dataclass(frozen=True)
-class PullSecretOptions:
-    """How the controllers of pull secrets behave."""
-
-    identity: str = "pull-secrets"
-    config_map: ObjectKey = CONFIGURATION
-    registry_services: tuple[ObjectKey, ...] = REGISTRY_SERVICES
-    only_used: bool = False
-    requests_per_second: float = PULL_SECRET_TOKENS_PER_SECOND
-    signer_timing: SignerTiming = dataclasses.field(default_factory=SignerTiming)
-    elect: bool = True
-    health: tuple[str, int] | None = None
-    timing: ElectionTiming = dataclasses.field(default_factory=ElectionTiming)
-    follow: WatchOptions | None = None
-    quarantine: Quarantine = dataclasses.field(default_factory=Quarantine)
-    metrics: Metrics = dataclasses.field(default_factory=Metrics, compare=False)
 
 
 async def run_pull_secrets(
@@ -331,20 +280,21 @@ async def run_pull_secrets(
         metrics=options.metrics,
     )
     connection = manager.connect(client)
-    parts = PullSecretParts(
-        connection.cache,
-        connection.client,
-        connection.events,
+    cache, client = connection.cache, connection.client
+    evidence, signers = TokenEvidence(SigningKeys(options.signer_timing)), TriggerSource()
+    pull_secrets = ImagePullSecretReconciler(
+        cache,
+        client,
         clock,
+        connection.events,
+        SettingsReader(cache, options.config_map, options.registry_services),
+        evidence,
         PullSecretMetrics(options.metrics.registry, now=clock.now),
-        TokenEvidence(SigningKeys(options.signer_timing)),
-        random,
-        config_map=options.config_map,
-        registry_services=options.registry_services,
-        only_used=options.only_used,
-        rate=TokenBucket(Rate(options.requests_per_second)),
+        TokenBucket(Rate(options.requests_per_second)),
     )
-    register_informers(parts)
-    manager.add(*pull_secret_controllers(parts))
-    manager.add_job("signing keys", parts.signing_key_monitor.run)
+    register_informers(cache, options)
+    manager.add(*pull_secret_controllers(cache, pull_secrets, signers, only_used=options.only_used))
+    learn = SigningKeyReader(cache, client, evidence.keys).learn
+    monitor = EvidenceMonitor(evidence, clock, random, learn, lambda: managed_secret_keys(cache), signers)
+    manager.add_job("signing keys", monitor.run)
     await manager.run(stop)

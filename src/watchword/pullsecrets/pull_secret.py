@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
+import msgspec
+import orjson
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, uid_of
@@ -20,11 +21,68 @@ from watchword.api.pull_secrets import (
     ANNOTATION_TOKEN_SECRET,
     DOCKERCFG_KEY,
     DOCKERCFG_TYPE,
+    USERNAME,
 )
-from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.credentials.lifecycle import BoundToken
-from watchword.pullsecrets.dockercfg import Content, Corrupt, Credentials, Empty, read_dockercfg
+from watchword.api.sensitive import Sensitive
+from watchword.credentials.lifecycle import BoundToken, read_bound_token
 from watchword.runtime.informer import WatchScope
+
+
+class Credentials(Struct, frozen=True, tag=True):
+    """A readable pull secret: the registries it names, and the claims of the one token in it."""
+
+    registries: tuple[str, ...]
+    token: BoundToken
+
+
+class Empty(Struct, frozen=True, tag=True):
+    """A pull secret that holds no credential yet."""
+
+
+class Corrupt(Struct, frozen=True, tag=True):
+    """A pull secret that this program would not have written."""
+
+
+Content: TypeAlias = Credentials | Empty | Corrupt
+
+
+def render_dockercfg(registries: Iterable[str], token: Sensitive[str]) -> bytes:
+    """Return `.dockercfg` with the token for every registry, in order."""
+    auth = base64.b64encode(f"{USERNAME}:{token.reveal()}".encode()).decode()
+    return orjson.dumps({registry: {"auth": auth} for registry in sorted(set(registries))})
+
+
+def read_dockercfg(data: bytes) -> Content:
+    """Read `.dockercfg`; anything but one token under the expected user name is corrupt."""
+    try:
+        rows = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return Corrupt()
+    if rows == {}:
+        return Empty()
+    if not isinstance(rows, dict):
+        return Corrupt()
+    facts = read_bound_token(_one_token(rows))
+    return Corrupt() if facts is None else Credentials(tuple(sorted(rows)), facts)
+
+
+def find_dockercfg_token(data: bytes) -> Sensitive[str] | None:
+    """Return the one token of `.dockercfg`, None when it is empty or corrupt."""
+    return Sensitive(_one_token(orjson.loads(data))) if isinstance(read_dockercfg(data), Credentials) else None
+
+
+def _one_token(rows: Mapping[str, Any]) -> str:
+    """Return the token that all registries have, empty when there is no such token."""
+    # Only of registries that have nothing else: other fields could name another credential.
+    auths = {str(row["auth"]) if isinstance(row, dict) and set(row) == {"auth"} else "" for row in rows.values()}
+    auth = auths.pop() if len(auths) == 1 else ""
+    try:
+        text = base64.b64decode(auth + "=" * (-len(auth) % 4), validate=True).decode()
+    except ValueError:  # no base64, characters beyond ASCII, or no UTF-8 inside
+        return ""
+    username, colon, token = text.partition(":")
+    return token if (username, colon) == (USERNAME, ":") else ""
+
 
 CONTENT = "content"
 """Where the projection notes what `data` says; a Secret of the API server has no such field."""
@@ -80,7 +138,7 @@ class PullSecret(Struct, frozen=True):
             created_at=str(metadata.get("creationTimestamp") or ""),
             deleting=is_deleting(secret),
             finalizers=tuple(finalizers_of(secret)),
-            content=read_content(secret.get(CONTENT)),
+            content=msgspec.convert(secret.get(CONTENT) or msgspec.to_builtins(Empty()), Content),
         )
 
     @property
@@ -102,10 +160,8 @@ def account_annotations(account: str) -> dict[str, str]:
 
 def named_account(annotations: Mapping[str, str]) -> str:
     """Return the ServiceAccount that a pull secret names, empty when it names none."""
-    managed = annotations.get(ANNOTATION_ACCOUNT) or annotations.get(ANNOTATION_ACCOUNT_MISSPELT)
-    if managed:
-        return managed
-    return annotations.get(ANNOTATION_ACCOUNT_NAME, "") if annotations.get(ANNOTATION_TOKEN_SECRET) else ""
+    legacy = annotations.get(ANNOTATION_ACCOUNT_NAME, "") if annotations.get(ANNOTATION_TOKEN_SECRET) else ""
+    return annotations.get(ANNOTATION_ACCOUNT) or annotations.get(ANNOTATION_ACCOUNT_MISSPELT) or legacy
 
 
 def owner_uid_of(secret: Mapping[str, Any]) -> str:
@@ -135,50 +191,15 @@ def project_pull_secret(secret: Object) -> Object | None:
             "annotations": annotations,
         },
         "type": secret.get("type"),
-        CONTENT: None if not is_managed(annotations) else _content_facts(secret),
+        CONTENT: None if not is_managed(annotations) else msgspec.to_builtins(_read_data(secret)),
     }
 
 
-def _content_facts(secret: Object) -> Object:
+def _read_data(secret: Object) -> Content:
     try:
-        data = base64.b64decode((secret.get("data") or {}).get(DOCKERCFG_KEY, ""), validate=True)
-    except (binascii.Error, ValueError):
-        return {"state": "corrupt"}
-    content = read_dockercfg(data)
-    if not isinstance(content, Credentials):
-        return {"state": "empty" if isinstance(content, Empty) else "corrupt"}
-    token = content.token
-    return {
-        "state": "filled",
-        "registries": content.registries,
-        "keyId": token.key_id,
-        "subject": token.subject,
-        "accountUid": token.account_uid,
-        "secretUid": token.secret_uid,
-        "audiences": token.audiences,
-        "issuedAt": rfc3339(token.issued_at),
-        "expiresAt": rfc3339(token.expires_at),
-    }
-
-
-def read_content(facts: Any) -> Content:
-    if not isinstance(facts, dict) or facts.get("state") == "empty":
-        return Empty()
-    if facts.get("state") != "filled":
+        return read_dockercfg(base64.b64decode((secret.get("data") or {}).get(DOCKERCFG_KEY, ""), validate=True))
+    except ValueError:  # no base64
         return Corrupt()
-    issued, expires = parse_rfc3339(facts["issuedAt"]), parse_rfc3339(facts["expiresAt"])
-    if issued is None or expires is None:
-        return Corrupt()
-    token = BoundToken(
-        key_id=facts["keyId"],
-        subject=facts["subject"],
-        account_uid=facts["accountUid"],
-        secret_uid=facts["secretUid"],
-        audiences=tuple(facts["audiences"]),
-        issued_at=issued,
-        expires_at=expires,
-    )
-    return Credentials(tuple(facts["registries"]), token)
 
 
 def accounts_of(secret: Object) -> Iterable[str]:

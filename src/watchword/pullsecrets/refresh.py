@@ -6,8 +6,7 @@ from watchword.api.names import service_account_user
 from watchword.credentials import lifecycle
 from watchword.credentials.evidence import TokenEvidence
 from watchword.credentials.lifecycle import BoundToken
-from watchword.pullsecrets.dockercfg import Credentials, Empty
-from watchword.pullsecrets.pull_secret import PullSecret
+from watchword.pullsecrets.pull_secret import Credentials, Empty, PullSecret
 from watchword.pullsecrets.settings import Settings
 
 LATEST = timedelta(minutes=11)

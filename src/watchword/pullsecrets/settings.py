@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
+from watchword.api.credential_report import CredentialValidity
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.pull_secrets import CONFIGURATION, REGISTRY_SERVICES
 from watchword.api.resources import CONFIG_MAPS, SERVICES
-from watchword.pullsecrets.dockercfg import Credentials
-from watchword.pullsecrets.pull_secret import PullSecret
-from watchword.runtime.prometheus import CollectorRegistry, Gauge, Histogram
+from watchword.pullsecrets.pull_secret import Credentials, PullSecret
+from watchword.runtime.metrics import TokenRefreshMetrics, TokenValidityMetrics
+from watchword.runtime.prometheus import CollectorRegistry
 from watchword.runtime.reconcile import Reader
-from watchword.runtime.token_metrics import TokenRefreshMetrics, TokenTimes, TokenValidityMetrics
 
 WHERE = "in a pull secret"
 
@@ -25,19 +25,19 @@ class PullSecretMetrics(TokenRefreshMetrics):
     def __init__(self, registry: CollectorRegistry, *, now: Callable[[], datetime]) -> None:
         super().__init__(registry, "pull_secret", WHERE)
         self._times = times = TokenValidityMetrics(registry, "pull_secret", WHERE, now=now).times
-        secrets = Gauge("watchword_pull_secrets", "Managed pull secrets by state", ["state"], registry=registry)
-        secrets.labels("empty").set_function(lambda: sum(each.expires_at is None for each in times.values()))
-        secrets.labels("filled").set_function(lambda: sum(each.expires_at is not None for each in times.values()))
-        self.first_token = Histogram(
+        secrets = registry.gauge("watchword_pull_secrets", "Managed pull secrets by state", "state")
+        secrets.labels("empty").set_function(lambda: sum(each.expires is None for each in times.values()))
+        secrets.labels("filled").set_function(lambda: sum(each.expires is not None for each in times.values()))
+        self.first_token = registry.histogram(
             "watchword_pull_secret_first_token_seconds",
             "From the creation of a pull secret to its first token",
             buckets=(0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
-            registry=registry,
-        )
+        ).labels()
 
     def observe(self, secret: PullSecret) -> None:
         token = secret.content.token if isinstance(secret.content, Credentials) else None
-        self._times[secret.uid] = TokenTimes() if token is None else TokenTimes(token.issued_at, token.expires_at)
+        validity = CredentialValidity(token.issued_at, token.expires_at) if token is not None else CredentialValidity()
+        self._times[secret.uid] = validity
 
     def forget(self, uid: str) -> None:
         self._times.pop(uid, None)
@@ -70,13 +70,6 @@ def choose_registries(services: Iterable[Object], configured: Iterable[str], *, 
     return tuple(sorted({*found, *configured}))
 
 
-def validate_registry(text: str) -> str:
-    """Say why a configured registry cannot be used; empty when it can."""
-    if REGISTRY.fullmatch(text):
-        return ""
-    return f"{text!r} is not a registry: write host, host:port or host:port/path, without https://"
-
-
 def _addresses(spec: Object) -> Iterator[str]:
     for text in spec.get("clusterIPs") or [spec.get("clusterIP") or ""]:
         try:
@@ -86,7 +79,6 @@ def _addresses(spec: Object) -> Iterator[str]:
         yield f"[{address}]" if address.version == 6 else str(address)
 
 
-TOKEN_LIFETIME = timedelta(hours=1)
 SHORTEST_LIFETIME, LONGEST_LIFETIME = timedelta(minutes=10), timedelta(days=30)
 KEYS = ("enabled", "registries", "cluster-domain", "audience", "token-lifetime-seconds")
 
@@ -97,21 +89,7 @@ class Settings(Struct, frozen=True):
     enabled: bool = True
     registries: tuple[str, ...] = ()
     audiences: tuple[str, ...] = ()  # empty: the API server's own, which OpenShift's integrated registry needs
-    lifetime: timedelta = TOKEN_LIFETIME
-
-
-class Configuration(Struct, frozen=True):
-    """The ConfigMap, read."""
-
-    enabled: bool = True
-    registries: tuple[str, ...] = ()
-    cluster_domain: str = CLUSTER_DOMAIN
-    audiences: tuple[str, ...] = ()
-    lifetime: timedelta = TOKEN_LIFETIME
-
-    def settings(self, services: Sequence[Object]) -> Settings:
-        registries = choose_registries(services, self.registries, cluster_domain=self.cluster_domain)
-        return Settings(self.enabled, registries, self.audiences, self.lifetime)
+    lifetime: timedelta = timedelta(hours=1)
 
 
 class SettingsReader(Struct):
@@ -120,7 +98,7 @@ class SettingsReader(Struct):
     reader: Reader
     config_map: ObjectKey = CONFIGURATION
     services: tuple[ObjectKey, ...] = REGISTRY_SERVICES
-    _valid: Configuration | None = None  # the last one without an error
+    _valid: Mapping[str, str] | None = None  # the last data of the ConfigMap without an error
     _read: list[Object] = field(default_factory=list)  # what the settings below were decided from
     _settings: Settings | None = None
 
@@ -135,17 +113,18 @@ class SettingsReader(Struct):
 
     def _decide(self, config_map: Object, services: Sequence[Object]) -> Settings | None:
         data = config_map.get("data") or {}
-        if not validate_configuration(data):
-            self._valid = Configuration(
-                enabled=data.get("enabled", "true") == "true",
-                registries=tuple(_words(data, "registries")),
-                cluster_domain=data.get("cluster-domain", "").strip(" .") or CLUSTER_DOMAIN,
-                audiences=tuple(_words(data, "audience")),
-                lifetime=timedelta(seconds=int(data.get("token-lifetime-seconds", "3600"))),
-            )
-        if self._valid is None:
+        if validate_configuration(data):
+            data = self._valid
+        if data is None:
             return None
-        return self._valid.settings(services)
+        self._valid = data
+        domain = data.get("cluster-domain", "").strip(" .") or CLUSTER_DOMAIN
+        return Settings(
+            enabled=data.get("enabled", "true") == "true",
+            registries=choose_registries(services, _words(data, "registries"), cluster_domain=domain),
+            audiences=tuple(_words(data, "audience")),
+            lifetime=timedelta(seconds=int(data.get("token-lifetime-seconds", "3600"))),
+        )
 
 
 def validate_configuration(data: Mapping[str, str]) -> str:
@@ -155,9 +134,9 @@ def validate_configuration(data: Mapping[str, str]) -> str:
         return f"unknown key {unknown[0]!r}: the keys are {', '.join(KEYS)}"
     if data.get("enabled", "true") not in ("true", "false"):
         return f"enabled is {data['enabled']!r}: write true or false"
-    objections = [objection for name in _words(data, "registries") if (objection := validate_registry(name))]
-    if objections:
-        return objections[0]
+    wrong = [name for name in _words(data, "registries") if not REGISTRY.fullmatch(name)]
+    if wrong:
+        return f"{wrong[0]!r} is not a registry: write host, host:port or host:port/path, without https://"
     seconds = data.get("token-lifetime-seconds", "3600")
     if not seconds.isdecimal() or not SHORTEST_LIFETIME <= timedelta(seconds=int(seconds[:9])) <= LONGEST_LIFETIME:
         shortest, longest = int(SHORTEST_LIFETIME.total_seconds()), int(LONGEST_LIFETIME.total_seconds())

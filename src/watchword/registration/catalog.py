@@ -170,7 +170,7 @@ class Catalog(Struct, frozen=True, dict=True):
 
 def make_connector(driver: ClusterDriver, context: ConnectorContext) -> HubConnector:
     """Return how a cluster reaches the hub by a driver: with a kubeconfig, unless the driver has a way of its own."""
-    return driver.connector(context) if isinstance(driver, ConnectsToHub) else KubeconfigConnector.make(context)
+    return driver.connector(context) if isinstance(driver, ConnectsToHub) else KubeconfigConnector(context.bootstrap)
 
 
 CATALOG = Catalog((CsrDriver(), AwsIrsaDriver(), GrpcDriver()))

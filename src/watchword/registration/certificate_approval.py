@@ -1,17 +1,17 @@
 """Approves the requests that an accepted or allow-listed cluster may make, and no others."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any
 
 from msgspec import Struct
 
 from watchword.api.cluster import Cluster
-from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
+from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, labels_of
 from watchword.api.names import GRPC_SIGNER, KUBE_CLIENT_SIGNER, REGISTER_GROUP, ConditionType, Label, agent_user
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS, SUBJECT_ACCESS_REVIEWS
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTERS
 from watchword.credentials.certificates import name_ownership, requests
 from watchword.credentials.driver import CredentialCondition, CredentialKind, HubContext
+from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may, read_identity
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
 
@@ -38,6 +38,9 @@ class AllowList(Struct, frozen=True):
 
 
 SUPERSEDED = "Superseded"
+RENEWAL = ResourceAccess(
+    "renew", Resource(REGISTER_GROUP, "", "managedclusters", "ManagedCluster"), subresource="clientcertificates"
+)
 AWAITING_CLUSTER = timedelta(minutes=1)
 AWAITING_ACCEPTANCE = timedelta(seconds=10)  # after an approval by hand comes the acceptance, which records the key
 
@@ -71,8 +74,11 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         return await self._approve_first_request(csr, request, cluster)
 
     async def _approve_renewal(self, csr: Object, request: requests.ClusterRequest) -> Outcome:
-        review = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, renewal_review(csr, request))
-        if (review.get("status") or {}).get("allowed") is not True:
+        if requests.requester_of(csr).is_direct:
+            who = read_identity(csr.get("spec") or {})
+        else:
+            who = UserIdentity(request.requester, groups=tuple(sorted(request.requester_groups)))
+        if not await may(self.context.client, who, RENEWAL):
             self.context.events.refusal(csr, "RenewalDenied", f"cluster {request.cluster} is not accepted by this hub")
             return Done()  # repeated ever more rarely: rights and limits of tokens change without a trigger
         return await self._approve(csr, "the agent renews its own certificate")
@@ -158,25 +164,6 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         await self.context.client.update(CERTIFICATE_SIGNING_REQUESTS, decided, subresource="approval")
         self.context.events.normal(csr, reason, message)
         return Done()
-
-
-def renewal_review(csr: Object, request: requests.ClusterRequest) -> Object:
-    spec: Mapping[str, Any] = csr.get("spec") or {}
-    if requests.requester_of(csr).is_direct:
-        who = {name: spec[name] for name in ("uid", "groups", "extra") if spec.get(name)}
-    else:
-        who = {"groups": sorted(request.requester_groups)}
-    asked = {
-        "group": REGISTER_GROUP,
-        "resource": "managedclusters",
-        "subresource": "clientcertificates",
-        "verb": "renew",
-    }
-    return {
-        "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
-        "kind": SUBJECT_ACCESS_REVIEWS.kind,
-        "spec": {"user": request.requester, **who, "resourceAttributes": asked},
-    }
 
 
 class CertificateHubDriver(Struct, frozen=True):

@@ -121,10 +121,6 @@ class KubeconfigConnector:
     # The file's last content, and its meaning.
     _read: tuple[bytes, ResolvedContext] | None = dataclasses.field(default=None, repr=False)
 
-    @classmethod
-    def make(cls, context: ConnectorContext) -> KubeconfigConnector:
-        return cls(context.bootstrap)
-
     def entry(self) -> ClusterEntry:
         if self.has_bootstrap_credential():
             return _with_ca_data(self._choice().cluster)

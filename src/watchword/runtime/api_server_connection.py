@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -51,23 +52,19 @@ def register_cache_metrics(connection: ApiServerConnection, metrics: Metrics) ->
     for resource in {informer.resource for informer in connection.cache.informers()}:
         informers = connection.cache.informers(resource)
         label = f"{connection.name}/{resource.group_resource}" if connection.name else resource.group_resource
-        metrics.watch_informer(label, age=_oldest(informers), objects=_total(informers))
+        metrics.watch_informer(label, age=_oldest(informers), objects=partial(_total, informers))
 
 
 def _oldest(informers: list[Informer]) -> Callable[[], float]:
     loop = asyncio.get_running_loop()  # the metrics endpoint may run outside the loop
 
-    def age() -> float:
-        return max(_silence(informer, loop.time()) for informer in informers)
+    def silence(informer: Informer) -> float:
+        if informer.last_contact is None:
+            return 0.0 if informer.synced else float("inf")  # idle, or never received anything
+        return loop.time() - informer.last_contact
 
-    return age
-
-
-def _silence(informer: Informer, now: float) -> float:
-    if informer.last_contact is None:
-        return 0.0 if informer.synced else float("inf")  # idle, or never received anything
-    return now - informer.last_contact
+    return lambda: max(map(silence, informers))
 
 
-def _total(informers: list[Informer]) -> Callable[[], float]:
-    return lambda: float(sum(len(informer.store) for informer in informers))
+def _total(informers: list[Informer]) -> int:
+    return sum(len(informer.store) for informer in informers)

@@ -103,7 +103,6 @@ class Cache:
             self._group = None
 
     async def sync(self) -> None:
-        """Wait until every informer is synced."""
         for informer in self.informers():
             await informer.sync()
 
@@ -126,7 +125,7 @@ class Cache:
         found: dict[ObjectKey, Object] = {}
         for informer in self._covering(resource, namespace):
             found.update(informer.store.select(namespace=namespace, labels=labels))
-        return [found[key] for key in sorted(found, key=_order)]
+        return [found[key] for key in sorted(found)]
 
     def keys(self, resource: Resource) -> Sequence[ObjectKey]:
         """Return the keys of all objects of a kind, in no order; decodes none."""
@@ -143,7 +142,7 @@ class Cache:
 
     def index_keys(self, resource: Resource, index: str, value: str) -> Sequence[ObjectKey]:
         """Return the keys of the objects whose index function gave that value, in order; decodes no object."""
-        return sorted(set().union(*self._indexed(resource, index, value)), key=_order)
+        return sorted(set().union(*self._indexed(resource, index, value)))
 
     def index_count(self, resource: Resource, index: str, value: str) -> int:
         """Return how many objects have that value, without reading them; one of two informers counts twice."""
@@ -157,7 +156,6 @@ class Cache:
             yield keys
 
     async def wait_for(self, resource: Resource, resource_version: str) -> None:
-        """Wait until the cache has seen everything of a kind up to that resourceVersion."""
         for informer in self._covering(resource, ""):
             await informer.wait_for(resource_version)
 
@@ -218,7 +216,3 @@ def watch_source(client: Client, options: WatchOptions) -> WatchSource:
         )
 
     return feed
-
-
-def _order(key: ObjectKey) -> tuple[str, str]:
-    return key.namespace, key.name

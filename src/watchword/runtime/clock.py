@@ -41,6 +41,5 @@ async def watch_for_clock_jumps(clock: Clock, every: timedelta, shift: Callable[
 
 
 def choose_timer_shift(wall: timedelta, monotonic: timedelta) -> timedelta:
-    """Return by how much timers must be moved forward, given how far each clock went."""
     ahead = wall - monotonic
     return ahead if ahead >= SMALLEST_JUMP else timedelta(0)

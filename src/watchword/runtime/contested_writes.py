@@ -3,7 +3,7 @@
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 from msgspec import Struct, field
@@ -20,7 +20,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 600.0
 REMEMBERED_FIELDS = 8192
 FORGOTTEN_AFTER_PAUSES = 4  # a caller with delays of its own comes back some time after a pause
 REMEMBERED_SECONDS = WINDOW_SECONDS + FORGOTTEN_AFTER_PAUSES * LONGEST_PAUSE_SECONDS
-EXISTENCE = "the object itself"
+EXISTENCE, APPLIED = "the object itself", "the applied fields"
 _PRECONDITIONS = frozenset({"metadata.uid", "metadata.resourceVersion"})
 
 
@@ -81,37 +81,36 @@ class FieldHistory(Struct):
         return self.changes if now < self.changes[0] + WINDOW_SECONDS else (now, 0)
 
 
-class Contest(Struct, frozen=True):
-    """The object and the fields that a request writes."""
-
-    path: str
-    writes: list[FieldWrite]
+WrittenFields: TypeAlias = dict[tuple[str, str], FieldWrite]
+"""What a request writes, by the path of the object and the name of the field."""
 
 
 class ContestedWrites:
     """Refuses, for a time that doubles, to write a field that another program keeps changing back.
 
     Patches, applies and creations are looked at: controllers send them where something differs, so the same value
-    twice means that it was changed in between.
+    twice means that it was changed in between. So do two creations of an object, whatever its content.
     """
 
     def __init__(self) -> None:
         self._histories: OrderedDict[tuple[str, str], FieldHistory] = OrderedDict()
 
-    def enter(self, request: Request, now: float) -> Contest:
+    def enter(self, request: Request, now: float) -> WrittenFields:
         """Return what a request writes; `FieldContested` when it would go on with a contest."""
-        contest = Contest(_object_path(request), list(fields_written(request)))
-        for write in contest.writes:
-            history = self._histories.get((contest.path, write.name))
+        path = f"{request.path}/{_name(request)}" if request.method == "POST" else request.path
+        written = {(path, write.name): write for write in fields_written(request)}
+        for key, write in written.items():
+            history = self._histories.get(key)
             if history is not None and now < history.paused_until and history.is_rewrite(write, now):
-                raise FieldContested(contest.path, write.name, history.paused_until - now)
-        return contest
+                raise FieldContested(path, write.name, history.paused_until - now)
+        return written
 
-    def record(self, contest: Contest, now: float) -> list[str]:
+    def record(self, written: WrittenFields, now: float, *, created: bool) -> list[str]:
         """Take note of what was written; return the fields that are left alone from now on."""
         paused = []
-        for write in contest.writes:
-            key = (contest.path, write.name)
+        for key, write in written.items():
+            if write.name == EXISTENCE and not created:  # an apply to an object that is there
+                continue
             history = self._histories.get(key)
             if history is None:
                 self._histories[key] = FieldHistory(write, now)
@@ -133,7 +132,8 @@ def fields_written(request: Request) -> Iterator[FieldWrite]:
     if request.method == "POST" and _name(request):
         yield FieldWrite(EXISTENCE, "")
     elif request.method == "PATCH" and request.header("Content-Type") == PatchType.APPLY:
-        yield FieldWrite(EXISTENCE, _digest(_decoded(request)))
+        yield FieldWrite(EXISTENCE, "")
+        yield FieldWrite(APPLIED, _digest(_decoded(request)))
     elif request.method == "PATCH" and request.header("Content-Type") == PatchType.MERGE:
         yield from _leaves("", _decoded(request))
     elif request.method == "PATCH" and request.header("Content-Type") == PatchType.JSON:
@@ -154,10 +154,6 @@ def _leaves(name: str, value: Any) -> Iterator[FieldWrite]:
             yield from _leaves(f"{name}.{part}".lstrip("."), inner)
     elif name not in _PRECONDITIONS:
         yield FieldWrite(name, _digest(value))
-
-
-def _object_path(request: Request) -> str:
-    return f"{request.path}/{_name(request)}" if request.method == "POST" else request.path
 
 
 def _name(request: Request) -> str:

@@ -14,13 +14,12 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.kube.errors import ApiStatusError, Conflict, KubeError
 from watchword.kube.watch import is_cancellation_requested
 from watchword.runtime import reconcile
-from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.errors import ControllerRuntimeError, FieldContested
 from watchword.runtime.informer import DeltaHandler
 from watchword.runtime.metrics import Metrics, ReconcileResult
 from watchword.runtime.raw_objects import Delta
-from watchword.runtime.work_queue import WorkQueue
+from watchword.runtime.work_queue import Quarantine, WorkQueue
 
 KEYS_IN_A_TURN = 2
 """Keys after which a worker lets others run: reconciles that only read the cache never wait.
@@ -39,7 +38,6 @@ class RequeueDecision(Struct, frozen=True):
 
 
 def decide_requeue(error: BaseException, *, overdue: bool) -> RequeueDecision:
-    """Decide what happens to a key whose reconcile raised."""
     if overdue:
         return RequeueDecision(ReconcileResult.DEADLINE)
     if isinstance(error, reconcile.Terminal):
@@ -91,7 +89,6 @@ class Controller:
             self.spec.trigger_source.connect(self.queue.add)
 
     async def run(self) -> None:
-        """Reconcile until the queue is closed and empty."""
         self._log = self._log.bind()  # binds the logger once, not for every line
         self._workers = self._idle_workers = 0
         self.queue.defer()  # every object of a fleet waits at a start: what changes from now on comes first
@@ -100,7 +97,7 @@ class Controller:
 
     async def drain(self, patience: timedelta) -> bool:
         """Accept no more keys and wait for reconciles in flight; returns whether they ended in time."""
-        self.queue.close(drain=False)
+        self.queue.close()
         try:
             async with asyncio.timeout(patience.total_seconds()):
                 await self.queue.idle()

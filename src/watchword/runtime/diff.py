@@ -106,9 +106,6 @@ def _is_held(here: Any, value: Any, *, strict: bool) -> bool:
     if isinstance(value, list):
         if strict:
             return bool(here == value)
-        return isinstance(here, list) and len(here) == len(value) and all(map(_is_held_inside, here, value))
+        pairs = zip(here, value, strict=True) if isinstance(here, list) and len(here) == len(value) else None
+        return pairs is not None and all(_is_held(one, other, strict=False) for one, other in pairs)
     return bool(here == value) and isinstance(here, bool) == isinstance(value, bool)
-
-
-def _is_held_inside(here: Any, value: Any) -> bool:
-    return _is_held(here, value, strict=False)

@@ -15,15 +15,15 @@ from watchword.runtime.diff import Comparison, choose_changes, choose_owner_refe
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Reader
 
+PRECONDITIONS = ("uid", "resourceVersion")
+
 
 class ObjectWriter(Protocol):
     """What the engine needs of a client; `Client` is one."""
 
     async def get(self, resource: Resource, key: ObjectKey, /) -> Object: ...
 
-    async def create(self, resource: Resource, obj: Object, /) -> Object:
-        """Create an object; `AlreadyExists` when there is one."""
-        ...
+    async def create(self, resource: Resource, obj: Object, /) -> Object: ...
 
     async def patch(self, resource: Resource, key: ObjectKey, patch: Mapping[str, Any], /) -> Object: ...
 
@@ -63,7 +63,8 @@ async def apply_object(
             return present
         if any(field in changes for field in policy.immutable):
             await client.delete(resource, key, uid=uid_of(present))
-            return await client.create(resource, _without_preconditions(wanted))
+            kept = {name: value for name, value in wanted["metadata"].items() if name not in PRECONDITIONS}
+            return await client.create(resource, {**wanted, "metadata": kept})
         if not policy.manager:
             return await client.patch(resource, key, with_preconditions(present, changes))
     stored = await client.apply(resource, wanted, manager=policy.manager, force=policy.force)
@@ -96,7 +97,6 @@ async def _set_owners(
 
 
 def require_not_deleting(resource: Resource, obj: Object) -> None:
-    """Raise `BeingDeleted` for an object that is on its way out."""
     if is_deleting(obj):
         raise BeingDeleted(f"{resource.kind} {ObjectKey.of(obj)} is being deleted; waiting until it is gone")
 
@@ -112,8 +112,7 @@ def difference_digest(present: Object, changes: Object) -> str:
 
 def with_preconditions(present: Object, patch: Mapping[str, Any]) -> Object:
     """Return the patch, valid only for this very object at this very revision."""
-    metadata = present["metadata"]
-    own = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    own = {name: present["metadata"][name] for name in PRECONDITIONS}
     return {**patch, "metadata": {**patch.get("metadata", {}), **own}}
 
 
@@ -139,11 +138,6 @@ async def delete_object(client: ObjectWriter, resource: Resource, obj: Object) -
     """Delete exactly this object; one that is gone is no error."""
     with suppress(NotFound):
         await client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
-
-
-def _without_preconditions(obj: Object) -> Object:
-    metadata = {name: value for name, value in obj["metadata"].items() if name not in ("uid", "resourceVersion")}
-    return {**obj, "metadata": metadata}
 
 
 class Ensurer(Struct, frozen=True):

@@ -60,7 +60,6 @@ async def run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool:
 
 @asynccontextmanager
 async def running(job: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run a task in the background, and cancel it when the body ends."""
     task = asyncio.create_task(job, name=name)
     try:
         yield

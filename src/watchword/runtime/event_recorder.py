@@ -32,31 +32,19 @@ EVENT_RETENTION = timedelta(hours=1)
 class Counts(Protocol):
     """Counters that matter even when events are not read."""
 
-    def dropped_event(self) -> None:
-        """Count an event that was not sent."""
-        ...
+    def dropped_event(self) -> None: ...
 
     def denied(self, reason: str) -> None: ...
 
 
-class EventLimits(Struct, frozen=True):
-    """Limits of an event recorder."""
-
-    rate: Rate = Rate(5.0, 50)
-    waiting: int = 1000  # beyond that, new events are dropped
-    remembered: int = 4096  # series that a repetition can still join
-    series_gap: timedelta = timedelta(minutes=6)  # a repetition after this long is a new event
-    series_flush: timedelta = timedelta(seconds=30)  # how soon a growing series is written; later ever more rarely
-    longest_flush: timedelta = timedelta(minutes=30)  # as often as Kubernetes writes a series that goes on
-    similar: int = 10  # normal events of one kind and reason within `similar_window`; the rest are combined into one
-    similar_window: timedelta = timedelta(minutes=10)
-
-
-class EventReporter(Struct, frozen=True):
-    """The reporting controller as a qualified name (`watchword.io/hub`), and its instance."""
-
-    controller: str
-    instance: str
+RATE = Rate(5.0, 50)
+MOST_WAITING = 1000  # beyond that, new events are dropped
+MOST_SERIES = 4096  # that a repetition can still join
+SERIES_GAP = timedelta(minutes=6)  # a repetition after this long is a new event
+# How soon a growing series is written, later ever more rarely: as often as Kubernetes writes a series that goes on.
+SERIES_FLUSH, LONGEST_FLUSH = timedelta(seconds=30), timedelta(minutes=30)
+MOST_SIMILAR = 10  # normal events of one kind and reason within the window; the rest are combined into one
+SIMILAR_WINDOW = timedelta(minutes=10)
 
 
 class _Identity(NamedTuple):
@@ -66,13 +54,6 @@ class _Identity(NamedTuple):
     type: str
     reason: str
     action: str
-
-
-class _Window(Struct):
-    """Similar events since an instant."""
-
-    since: datetime
-    count: int = 0
 
 
 class _Series(Struct):
@@ -89,26 +70,17 @@ class EventRecorder:
     """Records events without ever waiting: `run` sends them; those over the limit are dropped and counted."""
 
     def __init__(
-        self,
-        client: Client,
-        reporter: EventReporter,
-        *,
-        clock: Clock,
-        random: Random,
-        counts: Counts,
-        limits: EventLimits | None = None,
+        self, client: Client, reporter: tuple[str, str], *, clock: Clock, random: Random, counts: Counts
     ) -> None:
+        """Record as a controller with a qualified name (`watchword.io/hub`), and an instance of it."""
+        controller, instance = reporter
         self._client = client
-        self._reporter = {
-            "reportingController": reporter.controller,
-            "reportingInstance": _cut(reporter.instance, SHORT_LIMIT),
-        }
+        self._reporter = {"reportingController": controller, "reportingInstance": _cut(instance, SHORT_LIMIT)}
         self._clock = clock
         self._random = random
         self._counts = counts
-        self._limits = limits or EventLimits()
         self._series: OrderedDict[_Identity, _Series] = OrderedDict()
-        self._similar: dict[tuple[str, str], _Window] = {}
+        self._similar: dict[tuple[str, str], tuple[datetime, int]] = {}  # since when, and how many
         self._due: OrderedDict[_Identity, None] = OrderedDict()
         self._delay_queue = DelayQueue[_Identity](self._put)
         self._arrived = asyncio.Event()
@@ -131,7 +103,7 @@ class EventRecorder:
     async def run(self) -> None:
         """Send recorded events, no faster than the limits allow; never returns."""
         loop = asyncio.get_running_loop()
-        bucket = TokenBucket(self._limits.rate)
+        bucket = TokenBucket(RATE)
         while True:
             while not self._due:
                 self._arrived.clear()
@@ -170,9 +142,9 @@ class EventRecorder:
         elif series is not None and self._continues(who, now):
             series.count += 1
             series.last_observed = now
-            flush = max(self._limits.series_flush, min(now - series.since, self._limits.longest_flush))
+            flush = max(SERIES_FLUSH, min(now - series.since, LONGEST_FLUSH))
             self._delay_queue.add(who, asyncio.get_running_loop().time() + flush.total_seconds())
-        elif len(self._due) >= self._limits.waiting:
+        elif len(self._due) >= MOST_WAITING:
             self._counts.dropped_event()
         else:
             self._series[who] = _Series(self._event(who, obj, note, now), now, now, note)
@@ -183,7 +155,7 @@ class EventRecorder:
             oldest = next(iter(self._series))
             series = self._series[oldest]
             is_waiting = oldest in self._due or (not series.combined and series.written < series.count)
-            if len(self._series) <= self._limits.remembered and (is_waiting or self._continues(oldest, now)):
+            if len(self._series) <= MOST_SERIES and (is_waiting or self._continues(oldest, now)):
                 break
             del self._series[oldest]
             self._delay_queue.drop(oldest)
@@ -192,17 +164,17 @@ class EventRecorder:
     def _continues(self, who: _Identity, now: datetime) -> bool:
         """Whether an event repeats one that was recorded a short time ago."""
         series = self._series.get(who)
-        return series is not None and now - series.last_observed < self._limits.series_gap
+        return series is not None and now - series.last_observed < SERIES_GAP
 
     def _is_one_of_many(self, who: _Identity, now: datetime) -> bool:
         """Whether so many objects had the same normal event that another Event tells nothing new."""
         if who.type != "Normal":
             return False
-        window = self._similar.setdefault((who.kind, who.reason), _Window(now))
-        if now - window.since >= self._limits.similar_window:
-            window.since, window.count = now, 0
-        window.count += 1
-        return window.count > self._limits.similar
+        since, count = self._similar.get((who.kind, who.reason), (now, 0))
+        if now - since >= SIMILAR_WINDOW:
+            since, count = now, 0
+        self._similar[who.kind, who.reason] = since, count + 1
+        return count >= MOST_SIMILAR
 
     def _write_audit_line(self, type_: str, obj: Mapping[str, Any], reason: str, note: str) -> None:
         """Write one line to the log, also when the event itself is dropped."""

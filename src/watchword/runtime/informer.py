@@ -62,11 +62,9 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Whether the complete state has been received at least once."""
         return self._synced.is_set()
 
     async def sync(self) -> None:
-        """Wait until the complete state has been received."""
         await self._synced.wait()
 
     def age(self) -> float | None:
@@ -74,7 +72,6 @@ class Informer:
         return None if self.last_contact is None else asyncio.get_running_loop().time() - self.last_contact
 
     async def wait_for(self, version: str) -> None:
-        """Wait until everything up to that resourceVersion has been received."""
         if not self.version or is_newer(version, self.version):
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append((version, waiter))

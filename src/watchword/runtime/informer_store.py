@@ -150,9 +150,12 @@ class InformerStore:
 
     def put(self, raw: bytes, version: str) -> raw_objects.Delta | None:
         head = self._read(raw)
-        if head is None or self._is_old(head.key, version):
+        if head is None:
             return None
-        return self._put(head, self.reduce(raw), version)
+        stored = self._objects.get(head.key)
+        known = self._tombstones.get(head.key, self._floor) if stored is None else raw_objects.head_of(stored).version
+        is_old = bool(known) and not raw_objects.is_newer(version, known)
+        return None if is_old else self._put(head, self.reduce(raw), version)
 
     def remove(self, raw: bytes, version: str) -> raw_objects.Delta | None:
         head = self._read(raw)
@@ -176,11 +179,6 @@ class InformerStore:
         except msgspec.MsgspecError as error:
             self._log.warning("object without identity ignored", error=str(error))
             return None
-
-    def _is_old(self, key: ObjectKey, version: str) -> bool:
-        stored = self._objects.get(key)
-        known = self._tombstones.get(key, self._floor) if stored is None else raw_objects.head_of(stored).version
-        return bool(known) and not raw_objects.is_newer(version, known)
 
     def _bury(self, key: ObjectKey, version: str) -> None:
         self._tombstones[key] = version

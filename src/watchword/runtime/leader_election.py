@@ -44,7 +44,6 @@ class ObservedLease(Struct, frozen=True):
 
     @property
     def holder(self) -> str:
-        """The holder's identity, empty when the lease is free."""
         return str(_spec(self.lease).get("holderIdentity") or "")
 
     def is_free(self, now: float) -> bool:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import structlog
@@ -14,8 +15,8 @@ import structlog
 from watchword.api.sensitive import REDACTED, Sensitive
 from watchword.api.text import escape_text
 from watchword.api.time import rfc3339_micro
-from watchword.runtime.clock import Clock, SystemClock
 
+# Of a value that is a secret; `key` alone is not such a name: it is the key of an object.
 _SECRET_NAME = re.compile(
     r"(?:.*[_.-])?(?:token|tokens|secret|password|passwd|passphrase|authorization|cookie|bearer)|.*[_.-]key|.*key-data",
     re.IGNORECASE,
@@ -42,31 +43,22 @@ def redact(value: Any, *, depth: int = _DEPTH) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping | list | tuple | set | frozenset):
-        return _redact_inside(value, depth=depth)
+        if depth == 0:
+            return "…"
+        if isinstance(value, Mapping):
+            return redact_fields(value, depth=depth - 1)
+        return [redact(item, depth=depth - 1) for item in value]
     if isinstance(value, bytes | bytearray | memoryview):
         return f"{len(value)} bytes"
     return REDACTED if isinstance(value, Sensitive) else redact_text(str(value))
 
 
-def _redact_inside(value: Any, *, depth: int) -> Any:
-    if depth == 0:
-        return "…"
-    if isinstance(value, Mapping):
-        return redact_fields(value, depth=depth - 1)
-    return [redact(item, depth=depth - 1) for item in value]
-
-
 def redact_fields(fields: Mapping[Any, Any], *, depth: int = _DEPTH) -> dict[str, Any]:
     """Return named values without secrets: recognised by name as well as by form."""
     return {
-        str(name): REDACTED if is_secret_name(str(name)) and value else redact(value, depth=depth)
+        str(name): REDACTED if _SECRET_NAME.fullmatch(str(name)) and value else redact(value, depth=depth)
         for name, value in fields.items()
     }
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether values of that name are secrets; `key` alone is not: it is the key of an object."""
-    return _SECRET_NAME.fullmatch(name) is not None
 
 
 if TYPE_CHECKING:
@@ -82,8 +74,17 @@ def configure_logging(*, level: str = "info", stream: TextIO | None = None, json
     target = stream if stream is not None else sys.stderr
     number = logging.getLevelNamesMapping()[level.upper()]
     as_json = json if json is not None else not target.isatty()
-    render = _renderer(as_json=as_json, colors=target.isatty())
-    shared = _shared(SystemClock())
+    render: list[Processor] = [structlog.processors.EventRenamer("message"), structlog.processors.JSONRenderer()]
+    if not as_json:
+        plain = structlog.dev.plain_traceback
+        render = [escape_event, structlog.dev.ConsoleRenderer(colors=target.isatty(), exception_formatter=plain)]
+    # Tracebacks become text before the redaction, or they would bypass it.
+    shared: list[Processor] = [
+        structlog.processors.add_log_level,
+        stamp_event,
+        structlog.processors.format_exc_info,
+        redact_event,
+    ]
     kept = cast("TextIO", NonFailingStream(target))
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, *shared, *render],
@@ -91,7 +92,10 @@ def configure_logging(*, level: str = "info", stream: TextIO | None = None, json
         logger_factory=structlog.WriteLoggerFactory(file=kept),
         cache_logger_on_first_use=False,
     )
-    _adopt_standard_logging(kept, number, shared, render)
+    handler = logging.StreamHandler(kept)
+    redacting = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, redact_event, *render]
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=redacting))
+    logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING), force=True)
 
 
 class NonFailingStream:
@@ -101,19 +105,16 @@ class NonFailingStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text; drop it when that fails."""
         with suppress(OSError, ValueError):  # ValueError: the stream is closed
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush; ignore a failure."""
         with suppress(OSError, ValueError):
             self._stream.flush()
 
 
 def redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Remove secrets from a log line: a structlog processor."""
     return redact_fields(event)
 
 
@@ -125,28 +126,6 @@ def escape_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) ->
     return event
 
 
-def _shared(clock: Clock) -> list[Processor]:
-    def stamp(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        event["timestamp"] = rfc3339_micro(clock.now())
-        return event
-
-    # Tracebacks become text before the redaction, or they would bypass it.
-    return [structlog.processors.add_log_level, stamp, structlog.processors.format_exc_info, redact_event]
-
-
-def _renderer(*, as_json: bool, colors: bool) -> list[Processor]:
-    if as_json:
-        return [structlog.processors.EventRenamer("message"), structlog.processors.JSONRenderer()]
-    console = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
-    return [escape_event, console]
-
-
-def _adopt_standard_logging(target: TextIO, level: int, shared: list[Processor], render: list[Processor]) -> None:
-    handler = logging.StreamHandler(target)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, redact_event, *render],
-        )
-    )
-    logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+def stamp_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    event["timestamp"] = rfc3339_micro(datetime.now(UTC))
+    return event

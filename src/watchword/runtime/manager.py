@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import structlog
 from msgspec import Struct, field
 
 from watchword.api.meta import ObjectKey, Resource
+from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
+from watchword.kube.errors import Unreachable, Untrusted
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.api_server_connection import (
     ApiServerConnection,
@@ -19,21 +21,22 @@ from watchword.runtime.api_server_connection import (
     leader_only_client,
     register_cache_metrics,
 )
-from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock, watch_for_clock_jumps
 from watchword.runtime.controller import Controller
 from watchword.runtime.errors import ControllerRuntimeError, UnexpectedExit
 from watchword.runtime.event_loop import run_until_stopped
-from watchword.runtime.event_recorder import EventRecorder, EventReporter
+from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.health import HealthEndpoints, serve_health
 from watchword.runtime.informer import DeltaHandler
 from watchword.runtime.leader_election import ElectionTiming, LeaderElector
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Observer
 from watchword.runtime.status import StatusWriter
+from watchword.runtime.work_queue import Quarantine
 from watchword.runtime.write_transports import Fence
 
+T = TypeVar("T")
 Job: TypeAlias = Callable[[], Awaitable[None]]
 
 
@@ -86,7 +89,7 @@ class Manager:
         guarded = leader_only_client(client, self.fence, cache, self.metrics)
         events = EventRecorder(
             guarded,
-            EventReporter(self.options.name, self.options.identity),
+            (self.options.name, self.options.identity),
             clock=self.clock,
             random=self._random,
             counts=self.metrics,
@@ -139,7 +142,6 @@ class Manager:
         self._log.info("stopped")
 
     async def idle(self) -> None:
-        """Wait until no controller has a key to reconcile."""
         while any(len(controller.queue) or controller.queue.in_flight for controller in self.controllers):
             for controller in self.controllers:
                 await controller.queue.idle()
@@ -228,3 +230,33 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(inner)
     else:
         yield error
+
+
+FIRST_REQUESTS_BACKOFF = Backoff(first=1.0, limit=30.0)
+
+
+async def run_first_requests(
+    requests: Callable[[], Awaitable[T]], random: Random, metrics: Metrics, health: tuple[str, int] | None = None
+) -> T:
+    """Wait for the API server and return what the requests return; raises `KubeError` when they are refused.
+
+    The log says why it waits, and so does the health port, where readiness fails until then. `Untrusted` is raised at
+    once.
+    """
+    log: Any = structlog.get_logger("watchword.start")
+    problem, failures = "not reached yet", 0
+    endpoints = HealthEndpoints(metrics.registry, readiness={"api server": lambda: problem})
+    async with AsyncExitStack() as stack:
+        if health is not None:
+            await stack.enter_async_context(serve_health(endpoints, *health))
+        while True:
+            try:
+                return await requests()
+            except Untrusted:
+                raise  # waiting does not change a certificate
+            except Unreachable as error:
+                failures += 1
+                problem = str(error)
+                pause = FIRST_REQUESTS_BACKOFF.delay(failures, random)
+                log.warning("waiting for the API server", error=problem, next_attempt_in=f"{pause:.0f}s")
+                await asyncio.sleep(pause)

@@ -7,20 +7,15 @@ imports it: a tenth of the start of an agent. Must be used on one thread.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from functools import partial
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-
-class Sample(NamedTuple):
-    """One number of a series: the suffix of its name, the labels that the suffix adds, and the value."""
-
-    suffix: str
-    labels: Mapping[str, str]
-    value: float
+Sample: TypeAlias = tuple[str, Mapping[str, str], float]
+"""One number of a series: the suffix of its name, the labels that the suffix adds, and the value."""
 
 
 class Series(Protocol):
@@ -44,7 +39,7 @@ class CounterSeries:
         self._value += amount
 
     def samples(self) -> Iterable[Sample]:
-        return (Sample("_total", {}, self._value),)
+        return (("_total", {}, self._value),)
 
 
 class GaugeSeries:
@@ -62,7 +57,7 @@ class GaugeSeries:
         self._read = read
 
     def samples(self) -> Iterable[Sample]:
-        return (Sample("", {}, float(self._read())),)
+        return (("", {}, float(self._read())),)
 
 
 class HistogramSeries:
@@ -80,34 +75,29 @@ class HistogramSeries:
         self._sum += value
 
     def samples(self) -> Iterator[Sample]:
-        """Yield the number of observations up to each bound, the number of all, and their sum."""
         total = 0
         for bound, number in zip((*self._bounds, math.inf), self._counts, strict=True):
             total += number
-            yield Sample("_bucket", {"le": format_number(bound)}, total)
-        yield Sample("_count", {}, total)
-        yield Sample("_sum", {}, self._sum)
+            yield "_bucket", {"le": format_number(bound)}, total
+        yield "_count", {}, total
+        yield "_sum", {}, self._sum
 
 
-class MetricFamily(ABC, Generic[S]):
-    """The series of one metric; without labels there is exactly one."""
-
-    kind: ClassVar[str]
+class MetricFamily(Generic[S]):
+    """The series of one metric; without labels there is exactly one, `labels()`."""
 
     def __init__(
-        self, name: str, documentation: str, label_names: Sequence[str] = (), *, registry: CollectorRegistry
+        self, kind: str, name: str, documentation: str, label_names: tuple[str, ...], make_series: Callable[[], S]
     ) -> None:
+        self.kind = kind
         self.name = name
+        self.shown_name = f"{name}_total" if kind == "counter" else name
         self.documentation = documentation
-        self.label_names = tuple(label_names)
+        self.label_names = label_names
+        self._make_series = make_series
         self._series: dict[tuple[str, ...], S] = {}
-        registry.register(self)
-        if not self.label_names:
+        if not label_names:
             self.labels()
-
-    @property
-    def shown_name(self) -> str:
-        return self.name
 
     def labels(self, *values: str) -> S:
         found = self._series.get(values)
@@ -122,73 +112,10 @@ class MetricFamily(ABC, Generic[S]):
         del self._series[values]
 
     def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
-        """Yield the name, the labels and the value of every number."""
         for values, series in self._series.items():
             own = dict(zip(self.label_names, values, strict=True))
             for suffix, labels, value in series.samples():
                 yield self.name + suffix, {**own, **labels}, value
-
-    @abstractmethod
-    def _make_series(self) -> S:
-        """Return a series without numbers yet."""
-
-
-class Counter(MetricFamily[CounterSeries]):
-    """Counts what happens; its name is shown with `_total` at the end."""
-
-    kind = "counter"
-
-    @property
-    def shown_name(self) -> str:
-        return f"{self.name}_total"
-
-    def inc(self, amount: float = 1.0) -> None:
-        """Add to a counter without labels."""
-        self.labels().inc(amount)
-
-    def _make_series(self) -> CounterSeries:
-        return CounterSeries()
-
-
-class Gauge(MetricFamily[GaugeSeries]):
-    """Shows a present value."""
-
-    kind = "gauge"
-
-    def set(self, value: float) -> None:
-        self.labels().set(value)
-
-    def set_function(self, read: Callable[[], float]) -> None:
-        """Read a gauge without labels at every scrape."""
-        self.labels().set_function(read)
-
-    def _make_series(self) -> GaugeSeries:
-        return GaugeSeries()
-
-
-class Histogram(MetricFamily[HistogramSeries]):
-    """Counts observations by upper bounds, which must be in order."""
-
-    kind = "histogram"
-
-    def __init__(
-        self,
-        name: str,
-        documentation: str,
-        label_names: Sequence[str] = (),
-        *,
-        buckets: Sequence[float],
-        registry: CollectorRegistry,
-    ) -> None:
-        self._buckets = tuple(buckets)
-        super().__init__(name, documentation, label_names, registry=registry)
-
-    def observe(self, value: float) -> None:
-        """Count one observation of a histogram without labels."""
-        self.labels().observe(value)
-
-    def _make_series(self) -> HistogramSeries:
-        return HistogramSeries(self._buckets)
 
 
 class CollectorRegistry:
@@ -201,11 +128,24 @@ class CollectorRegistry:
     def families(self) -> Iterable[MetricFamily[Series]]:
         return self._families.values()
 
-    def register(self, family: MetricFamily[S]) -> None:
-        """Add a metric; `ValueError` when there is one of that name."""
+    def counter(self, name: str, documentation: str, *labels: str) -> MetricFamily[CounterSeries]:
+        """Add what counts something; its name is shown with `_total` at the end."""
+        return self._add(MetricFamily("counter", name, documentation, labels, CounterSeries))
+
+    def gauge(self, name: str, documentation: str, *labels: str) -> MetricFamily[GaugeSeries]:
+        return self._add(MetricFamily("gauge", name, documentation, labels, GaugeSeries))
+
+    def histogram(
+        self, name: str, documentation: str, *labels: str, buckets: Sequence[float]
+    ) -> MetricFamily[HistogramSeries]:
+        """Add what counts observations by upper bounds, which must be in order."""
+        return self._add(MetricFamily("histogram", name, documentation, labels, partial(HistogramSeries, buckets)))
+
+    def _add(self, family: MetricFamily[S]) -> MetricFamily[S]:
         if family.name in self._families:
             raise ValueError(f"there are two metrics {family.name}: choose another name for one of them")
         self._families[family.name] = family  # type: ignore[assignment]  # its series are only read here
+        return family
 
     def get_sample_value(self, name: str, labels: Mapping[str, str] | None = None) -> float | None:
         """Return one number; None when there is none under that name and exactly these labels."""

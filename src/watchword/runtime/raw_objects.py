@@ -10,7 +10,7 @@ import orjson
 from msgspec import Struct
 
 from watchword.api.json import trimmed
-from watchword.api.meta import Object, ObjectKey, Resource, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, mapping_at, uid_of
 
 Projection: TypeAlias = Callable[[Object], Object | None]
 """Returns the part of an object that the cache keeps; None to drop it."""
@@ -65,11 +65,11 @@ def without_managed_fields(raw: bytes) -> bytes:
 
 
 def projected(raw: bytes, project: Projection) -> bytes | None:
-    """Return what the projection keeps of an object, always with its identity; None to drop it."""
+    """Return what the projection keeps of an object, always with its identity; None to drop it, as without a name."""
     whole: Object = orjson.loads(raw)
-    metadata = whole["metadata"]
+    metadata = mapping_at(whole, "metadata")
     identity = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in metadata}
-    kept = project(whole)
+    kept = project(whole) if "name" in identity else None
     if kept is None:
         return None
     return trimmed(orjson.dumps({**kept, "metadata": {**(kept.get("metadata") or {}), **identity}}))
@@ -102,20 +102,17 @@ class Delta(Struct, frozen=True, dict=True):
 
     @cached_property
     def old(self) -> Object | None:
-        """The object before the change, or None when it is new."""
         return None if self.old_raw is None else decode(self.old_raw, self.resource)
 
     @cached_property
     def new(self) -> Object | None:
-        """The object after the change, or None when it is gone."""
         return None if self.new_raw is None else decode(self.new_raw, self.resource)
 
     def changes(self, facts: Facts) -> bool:
         """Whether the facts differ before and after; always True for an object that is new, gone or another one."""
-        known = self._compared.get(facts)
-        if known is None:
-            known = self._compared[facts] = self._differ(facts)
-        return known
+        if facts not in self._compared:
+            self._compared[facts] = self._differ(facts)
+        return self._compared[facts]
 
     @cached_property
     def _compared(self) -> dict[Facts, bool]:

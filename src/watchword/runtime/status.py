@@ -38,7 +38,6 @@ class StatusWriter(Struct, frozen=True):
     reader: Reader | None = None
 
     async def set_condition(self, resource: Resource, obj: Object, condition: Condition) -> Object:
-        """Set one condition; returns the object as it is afterwards."""
         return await self.write(resource, obj, StatusChange(conditions=(condition,)))
 
     async def set_conditions(self, resource: Resource, obj: Object, conditions: Iterable[Condition]) -> Object:

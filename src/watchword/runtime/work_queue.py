@@ -7,7 +7,9 @@ from collections.abc import Callable, Hashable
 from random import Random
 from typing import Generic, TypeVar
 
-from watchword.runtime.backoff import Quarantine
+from msgspec import Struct
+
+from watchword.kube.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 
@@ -84,6 +86,27 @@ class DelayQueue(Generic[K]):
         self._arm()
 
 
+REQUEUE_BACKOFF = Backoff(first=0.005, limit=300.0)
+"""From five milliseconds to five minutes: most failures are conflicts that the next reconcile resolves."""
+
+
+class Quarantine(Struct, frozen=True):
+    """When an object that keeps failing is quarantined: after how many failures, with which longer delays."""
+
+    after: int = 5
+    backoff: Backoff = Backoff(first=10.0, limit=300.0)
+    patience: float = 10.0
+    """A change of the object shortens its delay to this, not below: a failing object often changes itself."""
+
+    def holds(self, failures: int) -> bool:
+        return failures >= self.after
+
+    def delay(self, failures: int, random: Random) -> float:
+        if self.holds(failures):
+            return self.backoff.delay(failures - self.after + 1, random)
+        return REQUEUE_BACKOFF.delay(failures, random)
+
+
 DEFERRED_EVERY = 4
 """One key in so many is a deferred one, however many others wait."""
 
@@ -118,7 +141,7 @@ class WorkQueue(Generic[K]):
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
         self._held: dict[K, float] = {}
-        self._delay_queue = DelayQueue[K](self._due)
+        self._delay_queue = DelayQueue[K](self._put)
         self._getters: deque[asyncio.Future[None]] = deque()
         self._idlers: list[asyncio.Future[None]] = []
         self._closed = False
@@ -136,13 +159,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def quarantined(self) -> int:
-        """How many keys are quarantined because they keep failing."""
         return len(self._held)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the queue accepts no more keys."""
-        return self._closed
 
     def add(self, key: K) -> None:
         """Enqueue a key: now, or after its quarantine delay."""
@@ -181,7 +198,7 @@ class WorkQueue(Generic[K]):
         self._held.pop(key, None)
 
     async def get(self) -> K | None:
-        """Return the next key, or None once the queue is closed and empty."""
+        """Return the next key, or None once the queue is closed."""
         while not self._queued:
             if self._closed:
                 return None
@@ -205,15 +222,12 @@ class WorkQueue(Generic[K]):
             self.add(key)
         self._settle()
 
-    def close(self, *, drain: bool) -> None:
-        """Accept no more keys and drop delayed ones; with `drain`, ready keys are still returned."""
+    def close(self) -> None:
+        """Accept no more keys, and drop those that wait."""
         self._closed = True
         self._delay_queue.clear()
-        self._again.clear()
-        if not drain:
-            self._lanes.clear()
-            self._deferred.clear()
-            self._queued.clear()
+        for waiting in (self._again, self._lanes, self._deferred, self._queued):
+            waiting.clear()
         while self._getters:
             self._release(self._getters.popleft())
         self._settle()
@@ -235,10 +249,6 @@ class WorkQueue(Generic[K]):
     def shift(self, seconds: float) -> None:
         """Move every delayed key forward: the loop did not see that much time pass."""
         self._delay_queue.shift(seconds)
-
-    def _due(self, key: K) -> None:
-        if not self._closed:
-            self._put(key)
 
     def _put(self, key: K) -> None:
         if key in self._active:

@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import msgspec
 import orjson
@@ -20,6 +19,7 @@ from watchword.kube.transport import Transport
 from watchword.runtime.clock import Clock
 from watchword.runtime.contested_writes import ContestedWrites
 from watchword.runtime.errors import NotLeading
+from watchword.runtime.metrics import Metrics
 from watchword.runtime.raw_objects import is_newer
 
 
@@ -56,7 +56,6 @@ class Fence:
 
     @property
     def until(self) -> float:
-        """The loop's time after which writes are no longer allowed."""
         return self._until
 
     @asynccontextmanager
@@ -86,22 +85,12 @@ LONGEST_WAIT = 2.0
 """Seconds that a write waits for an earlier one: a request that hangs must not hold up other controllers."""
 
 REMEMBERED_SECONDS = 10.0
-"""For so long an older version is known to be outdated; a server that was restored has older versions later on."""
+"""For so long an older version is known to be outdated, unless the server shows it."""
 
 REMEMBERED_OBJECTS = 1024
 FIELD_CONFLICT = "FieldManagerConflict"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _MANAGER = re.compile(r'conflict with "([^"]{1,128})"')
-
-
-class WriteCounts(Protocol):
-    """Counts writes that compete with other programs."""
-
-    def field_conflict(self, manager: str) -> None: ...
-
-    def contested_write(self, field: str) -> None:
-        """Count a field that is left alone for a while, because another program keeps changing it back."""
-        ...
 
 
 class WriteThroughTransport:
@@ -137,25 +126,27 @@ class ControllerTransport(WriteThroughTransport):
     """
 
     def __init__(
-        self, inner: Transport, observe_write: Callable[[bytes], None], fence: Fence, counts: WriteCounts
+        self, inner: Transport, observe_write: Callable[[bytes], None], fence: Fence, metrics: Metrics
     ) -> None:
         super().__init__(inner, observe_write)
         self._fence = fence
-        self._counts = counts
+        self._metrics = metrics
         self._contested = ContestedWrites()
         self._last: dict[str, asyncio.Future[None]] = {}  # by path: done once the write that came last has ended
         self._written: ExpiringMap[str, _Version] = ExpiringMap(REMEMBERED_OBJECTS)
 
     async def send(self, request: Request) -> Response:
         if request.method in _READS:
-            return await self._inner.send(request)
+            response = await self._inner.send(request)
+            if self._is_outdated(request.path, response.body):  # restored, or overtaken: the server decides
+                self._written.forget(lambda path: path == request.path)
+            return response
         async with self._fence.guard():
             if request.method not in ("PUT", "PATCH") or request.parameter("dryRun"):
                 return await self._write(request)
             return await self._write_in_order(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
-        """Open a stream; only reads are streamed."""
         if request.method not in _READS:
             raise NotLeading("a write cannot be streamed through the fence")
         return super().stream(request)
@@ -163,7 +154,7 @@ class ControllerTransport(WriteThroughTransport):
     async def _write_in_order(self, request: Request) -> Response:
         path = request.path.removesuffix("/status")
         async with self._turn(path):
-            if self._is_outdated(path, _version_in(request.body)):
+            if self._is_outdated(path, request.body):
                 return _CONFLICT
             response = await self._write(request)
             version = _version_in(response.body) if response.status < 300 else _Version()
@@ -186,22 +177,24 @@ class ControllerTransport(WriteThroughTransport):
             if self._last.get(path) is ended:
                 del self._last[path]
 
-    def _is_outdated(self, path: str, read: _Version) -> bool:
+    def _is_outdated(self, path: str, body: bytes) -> bool:
         written = self._written.get(path, now=asyncio.get_running_loop().time())
-        if written is None or not read.resource_version:
+        if written is None:
             return False
-        return read.uid == written.uid and is_newer(written.resource_version, read.resource_version)
+        read = _version_in(body)
+        is_older = bool(read.resource_version) and is_newer(written.resource_version, read.resource_version)
+        return is_older and read.uid == written.uid
 
     async def _write(self, request: Request) -> Response:
         now = asyncio.get_running_loop().time()
-        contest = self._contested.enter(request, now)
+        written = self._contested.enter(request, now)
         response = await super().send(request)
         if response.status < 300:
-            for name in self._contested.record(contest, now):
-                self._counts.contested_write(name)
+            for name in self._contested.record(written, now, created=response.status == 201):
+                self._metrics.contested_write(name)
         elif response.status == 409:
             for manager in conflicting_managers(response.body):
-                self._counts.field_conflict(manager)
+                self._metrics.field_conflict(manager)
         return response
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import orjson
 from msgspec import Struct, field
 
-from watchword.api.meta import Object
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.https_transport import HttpsTransport
+from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
+from watchword.kube.kubeconfig_files import write_kubeconfig
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
@@ -68,7 +67,6 @@ class ClusterCredentials(Struct, frozen=True):
         return self.authority.certificate.pem
 
     def trust(self) -> ssl.SSLContext:
-        """Return a context that trusts servers of this CA alone."""
         return ssl.create_default_context(cadata=self.ca_pem.decode())
 
     def client_certificate(self, user: str, groups: Sequence[str] = ()) -> ClientCertificate:
@@ -82,11 +80,8 @@ class ClusterCredentials(Struct, frozen=True):
         path = self.folder / f"{_file_name(user, groups)}.kubeconfig"
         if not path.exists():
             held = self.client_certificate(user, groups)
-            credential = {
-                "client-certificate-data": _base64(held.chain),
-                "client-key-data": _base64(held.key.reveal()),
-            }
-            write_private(path, orjson.dumps(kubeconfig(server, self.ca_pem, credential)))
+            entry = UserEntry(certificate_data=held.chain, key_data=held.key)
+            write_kubeconfig(path, Kubeconfig.single("test", ClusterEntry(server, ca_data=self.ca_pem), entry))
         return path
 
 
@@ -95,20 +90,7 @@ def connect_by_certificate(server: str, credentials: ClusterCredentials, user: s
     return Client(HttpsTransport(Endpoint(server, credentials.ca_pem), FixedCredential(credential)))
 
 
-def kubeconfig(server: str, ca_pem: bytes, credential: Object) -> Object:
-    """Return a kubeconfig with one cluster, one user and one context."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "test",
-        "clusters": [{"name": "test", "cluster": {"server": server, "certificate-authority-data": _base64(ca_pem)}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-        "users": [{"name": "test", "user": credential}],
-    }
-
-
 def write_private(path: Path, data: bytes) -> Path:
-    """Write a file that only its owner may read."""
     path.touch(mode=0o600)
     path.write_bytes(data)
     return path
@@ -116,7 +98,3 @@ def write_private(path: Path, data: bytes) -> Path:
 
 def _file_name(user: str, groups: Sequence[str]) -> str:
     return re.sub(r"[^A-Za-z0-9.-]+", "-", "+".join((user, *groups)))[:180]
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from watchword.api.http import Peer, Request, Response
 from watchword.apiserver.access.config import access_control_factory
 from watchword.apiserver.access.pki_directory import ephemeral_access_config
-from watchword.apiserver.access.tokens import TokenKeys
+from watchword.apiserver.access.service_accounts import TokenKeys
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.listener import api_listener
 from watchword.apiserver.serving.watch import BOOKMARK_EVERY
@@ -50,7 +50,6 @@ class EmbeddedBackend:
 
     @property
     def server(self) -> str:
-        """The URL of a listening plane; without a socket there is none."""
         raise UnsupportedByPlane("this control plane has no socket: mark the test real_time to get one")
 
     @property
@@ -63,13 +62,7 @@ class EmbeddedBackend:
         return Client(InProcessTransport(self._handler.handle, peer=peer))
 
     def kubeconfig_for(self, user: str, groups: Sequence[str]) -> Path:
-        """Write a kubeconfig of this user; without a socket there is none."""
         return self._credentials.kubeconfig(self.server, user, groups)
-
-    def stored_objects(self) -> Iterable[tuple[str, bytes]]:
-        for collection in self.store.buckets():
-            for record in self.store.records(collection):
-                yield collection, record.body
 
     async def start(self) -> None:
         access = access_control_factory(self._rules, now=self.clock.now, entropy=os.urandom)
@@ -78,13 +71,11 @@ class EmbeddedBackend:
         self._handler.open(plane)
 
     async def stop(self) -> None:
-        """End every watch and stop serving; the stored objects stay."""
         plane = self._handler.interrupt()
         if plane is not None:
             await plane.stop()
 
     async def restart(self, *, kill: bool) -> None:  # noqa: ARG002 - clients cannot tell: both cut their watches
-        """Stop and start again with the same stored objects."""
         await self.stop()
         await self.start()
 
@@ -94,7 +85,6 @@ class EmbeddedBackend:
         await self.restart(kill=False)
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:  # noqa: ARG002 - they all run already
-        """Do nothing: the embedded plane always runs its own controllers."""
         return lambda: None
 
 
@@ -170,14 +160,10 @@ class InterruptibleHandler:
         except TimeoutError:
             pass
         finally:
-            await _close(stream)
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
         raise Unreachable("the control plane went down", maybe_processed=False)
-
-
-async def _close(stream: AsyncIterator[bytes]) -> None:
-    close = getattr(stream, "aclose", None)
-    if close is not None:
-        await close()
 
 
 @asynccontextmanager

@@ -4,8 +4,7 @@ TestingError
 ├── AssetsMissing         no real control plane can be started here
 ├── PlaneFailed           a control plane did not start, or ended
 ├── UnsupportedByPlane    this control plane does not support what the test needs
-├── EventuallyTimeout     the expected state was not reached in time
-└── SecretLeaked          a planted secret was found where no secret may be
+└── EventuallyTimeout     the expected state was not reached in time
 """
 
 
@@ -29,7 +28,3 @@ class UnsupportedByPlane(TestingError):
 
 class EventuallyTimeout(TestingError, AssertionError):
     """The expected state was not reached in time; the message shows the last state seen."""
-
-
-class SecretLeaked(TestingError, AssertionError):
-    """A planted secret was found where no secret may be; the message names the place, not the value."""

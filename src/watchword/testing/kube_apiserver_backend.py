@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,7 +93,7 @@ class KubeControlPlane:
     def __init__(self, assets: Assets, folder: Path, *, api_flags: Sequence[str] = (), durable: bool = False) -> None:
         self._assets = assets
         self._folder = folder
-        self._data = folder / "etcd"
+        self.data = folder / "etcd"
         self._api_flags = tuple(api_flags)
         self._durable = durable  # a test's data need not survive a crash; a benchmark must include the cost of fsync
         self._port, self._etcd_port, self._peer_port = free_port(), free_port(), free_port()
@@ -123,14 +123,6 @@ class KubeControlPlane:
             self._etcd.stop()
             self._etcd = None
 
-    def save(self, target: Path) -> None:
-        """Copy the data of etcd, which must not run, to a new folder."""
-        shutil.copytree(self._data, target)
-
-    def load(self, source: Path) -> None:
-        """Start with data that was saved; credentials are new."""
-        shutil.copytree(source, self._data)
-
     def start_controllers(self, names: Sequence[str]) -> ChildProcess:
         """Start kube-controller-manager with exactly these controllers; the caller stops it."""
         folder = self._folder
@@ -151,19 +143,17 @@ class KubeControlPlane:
 
     @property
     def etcd_endpoint(self) -> str:
-        """The address of etcd, for tests that compact or break it."""
         return f"http://127.0.0.1:{self._etcd_port}"
 
     @property
     def processes(self) -> tuple[ChildProcess, ...]:
-        """The running processes, for measurements."""
         return tuple(process for process in (self._etcd, self._api) if process is not None)
 
     def _etcd_command(self) -> list[str | Path]:
         peer = f"http://127.0.0.1:{self._peer_port}"
         return [
             self._assets.etcd,
-            f"--data-dir={self._data}",
+            f"--data-dir={self.data}",
             f"--listen-client-urls={self.etcd_endpoint}",
             f"--advertise-client-urls={self.etcd_endpoint}",
             f"--listen-peer-urls={peer}",
@@ -232,17 +222,12 @@ class KubeApiserverBackend:
         return self.cluster.credentials.kubeconfig(self.server, user, groups)
 
     async def restart(self, *, kill: bool) -> None:
-        """End kube-apiserver and start it again; etcd keeps its data."""
         await asyncio.to_thread(self.cluster.stop_api_server, kill=kill)
         await asyncio.to_thread(self.cluster.start)
 
     async def rotate_signing_key(self, *, keep_old: bool) -> None:
         self.cluster.credentials.rotate_signing_key(keep_old=keep_old)
         await self.restart(kill=False)
-
-    def stored_objects(self) -> Iterable[tuple[str, bytes]]:
-        """Yield nothing: another process stores the objects."""
-        return ()
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:
         """Run these controllers; those that every cluster has run once for all tests."""

@@ -2,12 +2,10 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Protocol
-
-import orjson
 
 from watchword.api import resources
 from watchword.api.meta import ObjectKey, Resource
@@ -15,8 +13,7 @@ from watchword.apiserver.store.memory import MemoryStore
 from watchword.kube.client import Client
 from watchword.runtime.clock import Clock
 from watchword.testing.credentials import ADMIN, ADMIN_GROUPS
-from watchword.testing.errors import SecretLeaked, UnsupportedByPlane
-from watchword.testing.leak_search import LeakSearch
+from watchword.testing.errors import UnsupportedByPlane
 
 Stop = Callable[[], None]
 
@@ -50,10 +47,6 @@ class Backend(Protocol):
         """Restart with a new key for service account tokens; those of the earlier ones stay valid or become invalid."""
         ...
 
-    def stored_objects(self) -> Iterable[tuple[str, bytes]]:
-        """Yield the collection and the JSON of every object, where this process stores them."""
-        ...
-
     async def start_controllers(self, names: Sequence[str]) -> Stop:
         """Run these controllers of kube-controller-manager until the returned function is called."""
         ...
@@ -68,15 +61,17 @@ class Plane:
         self._numbers = count(1)
         self._clients: dict[tuple[str, tuple[str, ...]], Client] = {}
         self._fresh: list[Client] = []
-        self._namespaces: list[str] = []
+        self.namespaces: list[str] = []
         self._stops: list[Stop] = []
-        self.leaks = LeakSearch()
-        self.has_planted_secrets = False  # a test put secrets into other objects on purpose
 
     @property
     def name(self) -> str:
         """`embedded` or `kube-apiserver`."""
         return self._backend.name
+
+    @property
+    def is_shared(self) -> bool:
+        return bool(self._backend.run_id)
 
     @property
     def server(self) -> str:
@@ -98,7 +93,6 @@ class Plane:
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig of the administrator, 0600."""
         return self._backend.kubeconfig_for(ADMIN, ADMIN_GROUPS)
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
@@ -117,21 +111,18 @@ class Plane:
         return self.adopt(self._backend.connect(*who))
 
     def adopt(self, client: Client) -> Client:
-        """Close a client when the test ends."""
         self._fresh.append(client)
         return client
 
     def unique(self, prefix: str) -> str:
         """Return a name that no other test uses, for cluster-scoped objects."""
-        own = (
-            f"{self._backend.run_id}-{secrets.token_hex(4)}" if self._backend.run_id else ""
-        )  # other tests use this control plane as well
+        own = f"{self._backend.run_id}-{secrets.token_hex(4)}" if self.is_shared else ""
         return "-".join(part for part in (prefix, own, str(next(self._numbers))) if part)
 
     async def namespace(self, prefix: str = "test") -> str:
         name = self.unique(prefix)
         await self.client().create(resources.NAMESPACES, resources.NAMESPACES.manifest(ObjectKey.cluster(name)))
-        self._namespaces.append(name)
+        self.namespaces.append(name)
         return name
 
     async def restart(self, *, kill: bool = True) -> None:
@@ -155,31 +146,12 @@ class Plane:
         self._stops.append(await self._backend.start_controllers(names))
 
     async def close(self) -> None:
-        """Stop controllers, empty the namespaces, close the clients; `SecretLeaked` when an object shows a secret."""
         for stop in self._stops:
             await asyncio.to_thread(stop)
-        found = [] if self.has_planted_secrets else await self._find_leaks()
-        if self._backend.run_id:  # other tests use this control plane afterwards
-            await asyncio.gather(*(empty_namespace(self.client(), name) for name in self._namespaces))
+        if self.is_shared:
+            await asyncio.gather(*(empty_namespace(self.client(), name) for name in self.namespaces))
         for client in (*self._clients.values(), *self._fresh):
             await client.close()
-        if found:
-            raise SecretLeaked("; ".join(found))
-
-    async def _find_leaks(self) -> list[str]:
-        """Search every object of this process, or on another server the readable ones of this test's namespaces."""
-        stored = list(self._backend.stored_objects())
-        for name in self._namespaces if self._backend.run_id else ():
-            for kind in (resources.SECRETS, resources.CONFIG_MAPS, resources.CORE_EVENTS):
-                listed = await self.client().list_raw(kind, namespace=name)
-                stored += [(kind.group_resource, bytes(item)) for item in listed.items]
-        texts: dict[str, list[bytes]] = {}
-        for collection, body in stored:
-            texts.setdefault(collection, []).append(body)
-        for body in texts.pop(resources.SECRETS.group_resource, ()):
-            self.leaks.learn(orjson.loads(body))
-        texts.pop(resources.MANIFEST_WORKS.group_resource, None)  # users deploy Secrets with them
-        return [row for name, bodies in texts.items() for row in self.leaks.find(name, b"\n".join(bodies))]
 
 
 async def empty_namespace(client: Client, name: str) -> None:

@@ -1,19 +1,12 @@
-"""The pytest plugin: the same test on every control plane, chosen by `--plane`, in any order, by `--shuffle`.
+"""The pytest plugin: the same test on every control plane, chosen by `--plane`.
 
-A test fails when a secret of its control plane, a key or a token can be read outside of Secrets afterwards: in objects,
-Events, metrics, the log, or the arguments of programs.
-
-Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, `token_webhook`, `canary`. The mark
+Load it with `-p watchword.testing.plugin`. Fixtures: `plane`, `private_plane`, `token_webhook`. The mark
 `planes("kube-apiserver")` names the only control planes on which a test makes sense.
 """
 
-import os
-import random
-import sys
-from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -22,7 +15,6 @@ from watchword.runtime.event_loop import new_loop
 from watchword.testing.embedded_backend import open_embedded
 from watchword.testing.errors import AssetsMissing
 from watchword.testing.kube_apiserver_backend import Assets, KubeApiserverBackend, find_assets, open_kube_apiserver
-from watchword.testing.leak_search import Canary, LeakSearch, log_lines
 from watchword.testing.plane import Backend, Plane
 from watchword.testing.subprocess_backend import open_subprocess
 
@@ -30,21 +22,11 @@ EMBEDDED = "embedded"
 REAL = "kube-apiserver"
 PLANES = (EMBEDDED, REAL)
 FIXTURES = ("plane", "private_plane")
-LEAKS = pytest.StashKey[LeakSearch]()
-ARGUMENTS = pytest.StashKey[list[bytes]]()
 LOOP_PARAMETER = "_asyncio_loop_factory"  # pytest-asyncio's own mark, set for each item from its hook
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--plane` and `--shuffle`."""
-    group = parser.getgroup("watchword")
-    group.addoption(
-        "--shuffle",
-        type=int,
-        metavar="SEED",
-        help="run the modules, and the tests of each module, in the random order of this seed",
-    )
-    group.addoption(
+    parser.getgroup("watchword").addoption(
         "--plane",
         choices=(*PLANES, "all"),
         default=EMBEDDED,
@@ -53,43 +35,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark, and refuse a run whose control plane cannot be started."""
     config.addinivalue_line("markers", "planes(*names): the only control planes on which this test makes sense")
-    config.addinivalue_line("markers", "plants_secrets: puts secrets into objects on purpose, which are not searched")
     config.addinivalue_line("markers", "bookmarks: watches get one every minute in virtual time, too")
-    _watch_arguments(config)
     if config.getoption("--plane") == REAL:
         try:
             find_assets()
         except AssetsMissing as error:
             raise pytest.UsageError(str(error)) from error
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a test whose log, or the arguments of a program that it started, show a secret."""
-    report = yield
-    if report.when == "teardown" and report.passed:
-        leaks = item.stash.get(LEAKS, None) or LeakSearch()
-        logged = "\n".join(line for _, text in report.sections for line in log_lines(text))
-        arguments = item.config.stash[ARGUMENTS]
-        found = leaks.find("the log", logged.encode())
-        found += leaks.find("the arguments of a program", b"\n".join(arguments))
-        arguments.clear()
-        if found:
-            report.outcome, report.longrepr = "failed", "; ".join(found)
-    return report
-
-
-def _watch_arguments(config: pytest.Config) -> None:
-    arguments: list[bytes] = []
-    config.stash[ARGUMENTS] = arguments
-
-    def note(event: str, values: tuple[Any, ...]) -> None:
-        if event == "subprocess.Popen":
-            arguments.extend(os.fsencode(part) for part in values[1] if isinstance(part, str | bytes | os.PathLike))
-
-    sys.addaudithook(note)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -99,7 +51,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize(fixture, _choices(metafunc), indirect=True)
 
 
-@pytest.hookimpl(trylast=True)  # pytest itself orders by fixtures first
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run tests with real processes in real time; with `--plane=kube-apiserver`, deselect tests without a plane."""
     with_plane = [item for item in items if _plane_of(item)]
@@ -109,21 +60,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--plane") == REAL:
         config.hook.pytest_deselected(items=[item for item in items if not _plane_of(item)])
         items[:] = with_plane
-    if config.getoption("--shuffle") is not None:
-        shuffle(items, config.getoption("--shuffle"))
-
-
-def shuffle(items: list[pytest.Item], seed: int) -> None:
-    """Bring tests into the order of a seed; those of a module stay together, for they share its fixtures."""
-    order = random.Random(seed)  # noqa: S311 - an order that can be had again, not a secret
-    modules: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    groups = list(modules.values())
-    order.shuffle(groups)
-    for group in groups:
-        order.shuffle(group)
-    items[:] = [item for group in groups for item in group]
 
 
 def _choices(metafunc: pytest.Metafunc) -> list[object]:
@@ -161,7 +97,9 @@ async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
             backend = await stack.enter_async_context(
                 open_embedded(folder, listening=_in_real_time(request), bookmarks=bookmarks)
             )
-        yield await stack.enter_async_context(_for_one_test(request, backend, private=False))
+        view = Plane(backend, private=False)
+        stack.push_async_callback(view.close)
+        yield view
 
 
 @pytest.fixture
@@ -184,29 +122,9 @@ async def private_plane(
             backend = stack.enter_context(open_subprocess(folder, token_webhook=token_webhook))
         else:
             backend = await stack.enter_async_context(open_embedded(folder, listening=False))
-        yield await stack.enter_async_context(_for_one_test(request, backend, private=True))
-
-
-@pytest.fixture
-def canary(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Iterator[Canary]:
-    """Plants secrets; when the test ends, its output and log are searched for them."""
-    planted = Canary()
-    yield planted
-    printed = capfd.readouterr()
-    planted.assert_not_leaked("standard output", printed.out)
-    planted.assert_not_leaked("standard error", printed.err)
-    planted.assert_not_leaked("the log", caplog.text)
-
-
-@asynccontextmanager
-async def _for_one_test(request: pytest.FixtureRequest, backend: Backend, *, private: bool) -> AsyncIterator[Plane]:
-    view = Plane(backend, private=private)
-    request.node.stash[LEAKS] = view.leaks
-    view.has_planted_secrets = request.node.get_closest_marker("plants_secrets") is not None
-    try:
+        view = Plane(backend, private=True)
+        stack.push_async_callback(view.close)
         yield view
-    finally:
-        await view.close()
 
 
 def _assets() -> Assets:

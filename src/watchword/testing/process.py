@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from watchword.local.data_directory import FreePorts
+from watchword.local.data_directory import free_ports
 from watchword.testing.errors import PlaneFailed
 
 START_PATIENCE = 90.0
@@ -19,7 +19,7 @@ START_PATIENCE = 90.0
 
 def free_port() -> int:
     """Return a free loopback port that the system does not assign to another connection meanwhile."""
-    return FreePorts()()
+    return next(free_ports())
 
 
 class ChildProcess:
@@ -44,11 +44,9 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, also of its session."""
         return self._child.pid
 
     def is_running(self) -> bool:
-        """Whether the process has not ended yet."""
         return self._child.poll() is None
 
     def log_tail(self, size: int = 1500) -> str:
@@ -56,7 +54,6 @@ class ChildProcess:
         return self.log.read_bytes()[-size:].decode("utf-8", "replace")
 
     def stop(self, grace: float = 8.0) -> None:
-        """Terminate the process; kill it when it does not end."""
         if self.is_running():
             self._child.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,12 +46,10 @@ class SubprocessBackend:
 
     @property
     def process(self) -> ChildProcess:
-        """The running process, for those who measure it."""
         assert self._process is not None
         return self._process
 
     def start(self) -> None:
-        """Start the process and return once it is ready."""
         command = [sys.executable, *PROGRAM, f"--data-dir={self._data}", f"--port={self._port}", *self._flags]
         self._process = ChildProcess(command, self._log)
         await_ready(self.server, self._trust, self._process)
@@ -66,15 +64,9 @@ class SubprocessBackend:
         await asyncio.to_thread(self.start)
 
     async def rotate_signing_key(self, *, keep_old: bool) -> None:  # noqa: ARG002 - refused either way
-        """Refuse: the process keeps its keys in its data."""
         raise UnsupportedByPlane("a process of its own keeps its signing key: leave out the mark real_time")
 
-    def stored_objects(self) -> Iterable[tuple[str, bytes]]:
-        """Yield nothing: another process stores the objects."""
-        return ()
-
     async def start_controllers(self, names: Sequence[str]) -> Stop:  # noqa: ARG002 - they all run already
-        """Do nothing: the embedded plane always runs its own controllers."""
         return lambda: None
 
     def _trust(self) -> ssl.SSLContext:

@@ -73,25 +73,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             future.set_exception(error)
         return future
 
-    async def create_connection(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: connections need real time."""
-        _refuse("a connection")
+    async def _refuse_socket(self, *_: Any, **__: Any) -> NoReturn:
+        _refuse("a socket")
 
-    async def create_server(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: servers need real time."""
-        _refuse("a server")
-
-    async def create_unix_server(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: servers need real time."""
-        _refuse("a server")
-
-    async def subprocess_exec(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: processes need real time."""
+    async def _refuse_process(self, *_: Any, **__: Any) -> NoReturn:
         _refuse("a process")
 
-    async def subprocess_shell(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: processes need real time."""
-        _refuse("a process")
+    create_connection = create_server = create_unix_server = _refuse_socket
+    subprocess_exec = subprocess_shell = _refuse_process
 
     @property
     def _timers(self) -> list[asyncio.TimerHandle]:

@@ -5,10 +5,12 @@ from datetime import datetime, timedelta
 from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, ObjectRef, is_deleting, owner_reference
+from watchword.api.names import Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.clock import Clock
+from watchword.runtime.ensure import delete_object, remove_finalizer
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 from watchword.runtime.status import StatusChange
 from watchword.work.applied_work_store import AppliedWorkStore, read_applied_resources
@@ -19,20 +21,14 @@ RECHECK = timedelta(seconds=5)
 EVICTION_DISABLED = timedelta(days=36500)
 
 
-class EvictionDecision(Struct, frozen=True):
-    """What follows from a work that is missing on the hub."""
-
-    begin: bool = False  # take note of when it was first missed
-    due_in: timedelta | None = None  # None: never
-
-
-def decide_eviction(missed_since: datetime | None, *, now: datetime, grace: timedelta) -> EvictionDecision:
-    """Decide when the record of a missing work goes: not before the grace period, as a hub may be restored."""
+def decide_eviction(
+    missed_since: datetime | None, *, now: datetime, grace: timedelta
+) -> tuple[datetime | None, timedelta | None]:
+    """Return since when a work is missing on the hub, and when its record goes: a hub may be restored meanwhile."""
     if grace >= EVICTION_DISABLED:
-        return EvictionDecision()
-    if missed_since is None or missed_since > now:
-        return EvictionDecision(begin=True, due_in=grace)
-    return EvictionDecision(due_in=max(timedelta(0), missed_since + grace - now))
+        return missed_since, None
+    since = now if missed_since is None or missed_since > now else missed_since
+    return since, max(timedelta(0), since + grace - now)
 
 
 class AppliedWorkReconciler(Struct):
@@ -60,17 +56,18 @@ class AppliedWorkReconciler(Struct):
             return Done()
         if is_deleting(record):
             return await self._remove_objects(record)
-        if self._is_served(record):
+        work = self._work_key(record)
+        if work is not None and self.hub.cache.get(MANIFEST_WORKS, work) is not None:
             if _eviction_start(record) is not None:
                 await self._set_eviction_start(record, None)
             return RetryAfter(self.recheck)
         return await self._evict(record)
 
-    def _is_served(self, record: Object) -> bool:
+    def _work_key(self, record: Object) -> ObjectKey | None:
+        """Return the work of a record; None when it is that of another hub."""
         work = str(record["spec"].get("manifestWorkName") or "")
-        if ObjectKey.of(record) != self.applied_work_store.key(work):
-            return False
-        return self.hub.cache.get(MANIFEST_WORKS, ObjectKey(self.cluster_name, work)) is not None
+        is_of_hub = ObjectKey.of(record) == self.applied_work_store.key(work)
+        return ObjectKey(self.cluster_name, work) if is_of_hub else None
 
     async def _remove_objects(self, record: Object) -> Outcome:
         key = ObjectKey.of(record)
@@ -88,7 +85,7 @@ class AppliedWorkReconciler(Struct):
         if left:
             return RetryAfter(RECHECK)
         self.watches.forget(self.trigger_source, key)
-        await self.applied_work_store.remove_finalizer(record)
+        await remove_finalizer(self.cluster.client, APPLIED_MANIFEST_WORKS, record, Finalizer.APPLIED_WORK)
         return Done()
 
     def _set_removal_failure(self, record: Object, why: str) -> None:
@@ -100,24 +97,20 @@ class AppliedWorkReconciler(Struct):
             failures.pop(key, None)
 
     async def _evict(self, record: Object) -> Outcome:
-        decision = decide_eviction(_eviction_start(record), now=self.clock.now(), grace=self.grace)
-        if decision.begin:
-            await self._set_eviction_start(record, rfc3339(self.clock.now()))
-        if decision.due_in is None:
+        before = _eviction_start(record)
+        since, due_in = decide_eviction(before, now=self.clock.now(), grace=self.grace)
+        if since is not None and since != before:
+            await self._set_eviction_start(record, rfc3339(since))
+        if due_in is None:
             return Done()
-        if decision.due_in > timedelta(0):
-            return RetryAfter(decision.due_in)
-        if not await self._is_really_gone(record):
+        if due_in > timedelta(0):
+            return RetryAfter(due_in)
+        # The hub itself is asked before anything is destroyed; of another hub's works it knows nothing.
+        work = self._work_key(record)
+        if work is not None and await self.hub.client.find(MANIFEST_WORKS, work) is not None:
             return RetryAfter(RECHECK)
-        await self.applied_work_store.delete(record)
+        await delete_object(self.cluster.client, APPLIED_MANIFEST_WORKS, record)
         return Done()
-
-    async def _is_really_gone(self, record: Object) -> bool:
-        """Ask the hub itself before anything is destroyed; of another hub's works it knows nothing."""
-        work = str(record["spec"].get("manifestWorkName") or "")
-        if ObjectKey.of(record) != self.applied_work_store.key(work):
-            return True
-        return await self.hub.client.find(MANIFEST_WORKS, ObjectKey(self.cluster_name, work)) is None
 
     async def _set_eviction_start(self, record: Object, since: str | None) -> None:
         change = StatusChange(fields={"evictionStartTime": since})

@@ -7,23 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, finalizers_of, is_deleting, rows_at
 from watchword.api.names import Finalizer
 from watchword.api.resources import APPLIED_MANIFEST_WORKS
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists
-from watchword.runtime.ensure import delete_object, remove_finalizer, with_preconditions
+from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Reader
 from watchword.runtime.status import StatusChange, StatusWriter
-
-
-def hub_hash(server: str) -> str:
-    return hashlib.sha256(server.encode()).hexdigest()
-
-
-def applied_work_name(hub: str, work: str) -> str:
-    return f"{hub}-{work}"
 
 
 class AppliedResource(Struct, frozen=True):
@@ -38,8 +31,7 @@ class AppliedResource(Struct, frozen=True):
 
     @classmethod
     def read(cls, row: Mapping[str, Any]) -> AppliedResource:
-        fields = ("group", "version", "resource", "namespace", "name", "uid")
-        return cls(*(str(row.get(field) or "") for field in fields))
+        return cls(*(str(row.get(field) or "") for field in cls.__struct_fields__))
 
     @classmethod
     def of(cls, target: ObjectRef, uid: str = "") -> AppliedResource:
@@ -57,8 +49,7 @@ class AppliedResource(Struct, frozen=True):
         return ObjectRef(resource, ObjectKey(self.namespace, self.name))
 
     def row(self) -> Object:
-        names = ("group", "version", "resource", "namespace", "name", "uid")
-        return {name: value for name in names if (value := getattr(self, name))}
+        return {name: value for name, value in asdict(self).items() if value}
 
 
 def read_applied_resources(record: Mapping[str, Any]) -> list[AppliedResource]:
@@ -76,10 +67,10 @@ class AppliedWorkStore(Struct, frozen=True):
 
     @property
     def hub(self) -> str:
-        return hub_hash(self.hub_server())
+        return hashlib.sha256(self.hub_server().encode()).hexdigest()
 
     def key(self, work: str) -> ObjectKey:
-        return ObjectKey.cluster(applied_work_name(self.hub, work))
+        return ObjectKey.cluster(f"{self.hub}-{work}")
 
     def find(self, work: str) -> Object | None:
         return self.reader.get(APPLIED_MANIFEST_WORKS, self.key(work))
@@ -118,17 +109,3 @@ class AppliedWorkStore(Struct, frozen=True):
         """Make the record say exactly this; a work that is served is not evicted."""
         fields = {"appliedResources": [one.row() for one in applied] or None, "evictionStartTime": None}
         return await self.status.write(APPLIED_MANIFEST_WORKS, record, StatusChange(fields=fields))
-
-    async def delete(self, record: Object) -> None:
-        if not is_deleting(record):
-            await delete_object(self.client, APPLIED_MANIFEST_WORKS, record)
-
-    async def remove_finalizer(self, record: Object) -> None:
-        """Let the API server delete a record: no object that it lists is left."""
-        await remove_finalizer(self.client, APPLIED_MANIFEST_WORKS, record, Finalizer.APPLIED_WORK)
-
-
-def choose_stale_resources(recorded: Iterable[AppliedResource], wanted: Iterable[ObjectRef]) -> list[AppliedResource]:
-    """Return what was applied and is not wanted any more."""
-    identities = {target.identity for target in wanted}
-    return [one for one in recorded if one.identity not in identities]

@@ -10,17 +10,16 @@ from msgspec.structs import replace
 
 from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource
 from watchword.api.names import Annotation
+from watchword.api.resources import RBAC_GROUP
 from watchword.kube import errors
-from watchword.kube.client import Client
 from watchword.runtime.api_errors import describe_api_error, is_field_conflict
 from watchword.runtime.diff import Comparison, choose_changes
 from watchword.runtime.ensure import ApplyPolicy, apply_object, difference_digest, with_preconditions
 from watchword.runtime.errors import BeingDeleted, FieldContested
-from watchword.work.errors import InvalidFieldPath, NotPermitted
-from watchword.work.executor import READ_VERBS, ExecutorPermissions, is_escalating
-from watchword.work.ignore_fields import choose_apply_body
+from watchword.work.executor import READ_VERBS, ExecutorPermissions, NotPermitted
+from watchword.work.ignore_fields import InvalidFieldPath, choose_apply_body
 from watchword.work.objects import ObjectClient
-from watchword.work.plan import FIELD_MANAGER, AppliedReason, ApplyOutcome, ApplyStep, RetryMode, Strategy
+from watchword.work.plan import FIELD_MANAGER, ApplyOutcome, ApplyStep, RetryMode, Strategy
 
 APPLY_RETRY_SECONDS = 600.0
 """Seconds after which a manifest that server-side apply refused is tried that way again: the server may have had an
@@ -38,28 +37,30 @@ class ExecutorWriter(Struct, frozen=True):
         return await self.objects.get(resource, key)
 
     async def create(self, resource: Resource, obj: Object, /) -> Object:
-        return await self._write(lambda by: self.objects.create(resource, obj, by=by))
+        return await self._write("POST", ObjectRef(resource, ObjectKey.of(obj)), obj)
 
     async def patch(self, resource: Resource, key: ObjectKey, patch: Mapping[str, Any], /) -> Object:
-        return await self._write(lambda by: self.objects.patch(resource, key, patch, by=by))
+        return await self._write("PATCH", ObjectRef(resource, key), patch)
 
     async def apply(self, resource: Resource, obj: Object, /, *, manager: str, force: bool) -> Object:
-        return await self._write(lambda by: self.objects.apply(resource, obj, manager=manager, force=force, by=by))
+        target = ObjectRef(resource, ObjectKey.of(obj))
+        return await self._write("PATCH", target, obj, fieldManager=manager, force="true" if force else "false")
 
     async def delete(self, resource: Resource, key: ObjectKey, /, *, uid: str) -> None:
         await self.permissions.require(self.step.executor, self.step.verbs, self.step.target)
         await self.objects.client.delete(resource, key, uid=uid)
 
-    async def _write(self, write: Callable[[Client | None], Awaitable[Object]]) -> Object:
+    async def _write(self, method: str, target: ObjectRef, body: Mapping[str, Any], **query: Any) -> Object:
         """Write; rights are granted only when the executor itself could grant them."""
-        executor, target = self.step.executor, self.step.target
+        executor = self.step.executor
         await self.permissions.require(executor, self.step.verbs, target)
-        if executor is not None and is_escalating(target):
+        if executor is not None and target.resource.group == RBAC_GROUP:
+            client = self.permissions.impersonating(executor)
             try:
-                await write(self.permissions.impersonating(executor))
+                await self.objects.write(method, target, body, tried_by=client, **query)
             except errors.Forbidden as cause:
                 raise NotPermitted(f"the executor {executor} may not grant what {target} grants") from cause
-        return await write(None)
+        return await self.objects.write(method, target, body, **query)
 
 
 class _Applied(Struct, frozen=True):
@@ -82,20 +83,20 @@ class Applier(Struct):
         try:
             await self.permissions.require(step.executor, READ_VERBS, step.target)
         except NotPermitted as refusal:
-            return replace(ApplyOutcome.failed(str(refusal), RetryMode.AFTER_MINUTE), is_readable=False)
+            return ApplyOutcome(why=str(refusal), retry=RetryMode.AFTER_MINUTE, is_readable=False)
         try:
-            return await self._yield(step) or ApplyOutcome(await self._strategy(step)(step))
+            return await self._yield(step) or ApplyOutcome(present=await self._strategy(step)(step))
         except NotPermitted as refusal:
-            return ApplyOutcome.failed(str(refusal), RetryMode.AFTER_MINUTE)
+            return ApplyOutcome(why=str(refusal), retry=RetryMode.AFTER_MINUTE)
         except InvalidFieldPath as refusal:
-            return ApplyOutcome.failed(str(refusal), RetryMode.ON_CHANGE, AppliedReason.IGNORE_FIELD_ERROR)
+            return ApplyOutcome(why=str(refusal), reason="AppliedManifestSSAIgnoreFieldError")
         except (BeingDeleted, FieldContested) as refusal:
-            return ApplyOutcome.failed(str(refusal), RetryMode.WITH_BACKOFF)
+            return ApplyOutcome(why=str(refusal), retry=RetryMode.WITH_BACKOFF)
         except errors.ApiStatusError as refusal:
             final = isinstance(refusal, errors.Conflict) and is_field_conflict(refusal)
             retry = RetryMode.ON_CHANGE if final else RetryMode.WITH_BACKOFF
             older = f"; it is also applied by the older ManifestWork {step.deciding_work}" if step.deciding_work else ""
-            return ApplyOutcome.failed(describe_api_error(refusal, step.target) + older, retry, error=refusal)
+            return ApplyOutcome(why=describe_api_error(refusal, step.target) + older, retry=retry, error=refusal)
 
     def forget(self, target: ObjectRef) -> None:
         self._applied.pop(target, None)
@@ -121,12 +122,12 @@ class Applier(Struct):
             return None
         stored = await self._set_owner(step, present)
         if choose_changes(stored, step.wanted, Comparison.CONTAINS) is None:
-            return ApplyOutcome(stored)
+            return ApplyOutcome(present=stored)
         why = (
             f"{step.target} is applied with other content by the older ManifestWork {step.deciding_work}: "
             "remove the object from one of the two works"
         )
-        return replace(ApplyOutcome.failed(why, RetryMode.ON_CHANGE), present=stored)
+        return ApplyOutcome(why=why, present=stored)
 
     async def _set_owner(self, step: ApplyStep, present: Object) -> Object:
         """Make an object carry our reference, or not when it is orphaned, and change nothing else."""

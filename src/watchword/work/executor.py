@@ -2,24 +2,25 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct, field
 
+from watchword.api.expiring_map import ExpiringMap
 from watchword.api.meta import ObjectKey, ObjectRef, mapping_at
 from watchword.api.names import service_account_user
-from watchword.api.resources import RBAC_GROUP
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may
 from watchword.kube.client import Client
-from watchword.work.errors import NotPermitted
 
-ALLOWED_FOR = timedelta(minutes=4)
-DENIED_FOR = timedelta(seconds=55)  # a denied work is looked at again after a minute
-MAX_CACHED_REVIEWS = 4096
+ALLOWED_SECONDS = 240.0
+DENIED_SECONDS = 55.0  # a denied work is looked at again after a minute
 READ_VERBS = ("get",)
 WRITE_VERBS = ("get", "create", "update", "patch")
 DELETE_VERBS = ("delete",)
+
+
+class NotPermitted(Exception):
+    """The executor of a work may not do what the work asks for; the message says what."""
 
 
 def executor_of(work: Mapping[str, Any]) -> ObjectKey | None:
@@ -42,16 +43,11 @@ def service_account_identity(account: ObjectKey) -> UserIdentity:
     return UserIdentity(service_account_user(account.namespace, account.name), groups=groups)
 
 
-def is_escalating(target: ObjectRef) -> bool:
-    """Whether an object grants rights, so that the right to write it says too little."""
-    return target.resource.group == RBAC_GROUP
-
-
 class ExecutorPermissions(Struct):
     """Answers are kept for a few minutes, refusals for one; a right that is withdrawn counts after that."""
 
     client: Client
-    _reviews: dict[tuple[str, ResourceAccess], tuple[bool, float]] = field(default_factory=dict)
+    _reviews: ExpiringMap[tuple[str, ResourceAccess], bool] = field(default_factory=lambda: ExpiringMap(4096))
 
     async def require(self, account: ObjectKey | None, verbs: Sequence[str], target: ObjectRef) -> None:
         """Return when the executor may do all of this; raises `NotPermitted`, which names what it may not do."""
@@ -66,13 +62,9 @@ class ExecutorPermissions(Struct):
         return self.client.impersonating(service_account_identity(account).username)
 
     async def _is_allowed(self, who: UserIdentity, access: ResourceAccess) -> bool:
-        now = asyncio.get_running_loop().time()
-        answer, until = self._reviews.get((who.username, access), (False, 0.0))
-        if until > now:
-            return answer
-        answer = await may(self.client, who, access)
-        if len(self._reviews) >= MAX_CACHED_REVIEWS:
-            self._reviews.clear()
-        patience = ALLOWED_FOR if answer else DENIED_FOR
-        self._reviews[who.username, access] = answer, now + patience.total_seconds()
+        now, key = asyncio.get_running_loop().time(), (who.username, access)
+        answer = self._reviews.get(key, now=now)
+        if answer is None:
+            answer = await may(self.client, who, access)
+            self._reviews.put(key, answer, now=now, seconds=ALLOWED_SECONDS if answer else DENIED_SECONDS)
         return answer

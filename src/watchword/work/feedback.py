@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from watchword.api.conditions import Condition, is_true
+from watchword.api.conditions import Condition, conditions_of, is_true
 from watchword.api.jsonpath import JsonPathError, find
-from watchword.api.meta import Object, ObjectRef
+from watchword.api.meta import Object, ObjectRef, mapping_at
 from watchword.api.names import ConditionType
 from watchword.cel.evaluate import Environment, compile_expression
 from watchword.cel.functions import CelError
@@ -23,22 +23,12 @@ MAX_VALUES = 64
 Read = Callable[[Object], Any]
 
 
-def _status(*fields: str) -> Read:
-    def read(obj: Object) -> Any:
-        value: Any = obj.get("status")
-        for field in fields:
-            value = value.get(field) if isinstance(value, Mapping) else None
-        return value
-
-    return read
+def _status(field: str) -> Read:
+    return lambda obj: mapping_at(obj, "status").get(field)
 
 
 def _condition(type_: str) -> Read:
-    def read(obj: Object) -> Any:
-        rows = (obj.get("status") or {}).get("conditions") or ()
-        return next((row.get("status") for row in rows if row.get("type") == type_), None)
-
-    return read
+    return lambda obj: next((row.get("status") for row in conditions_of(obj) if row.get("type") == type_), None)
 
 
 WELL_KNOWN_VALUES: dict[tuple[str, str], dict[str, Read]] = {
@@ -135,12 +125,9 @@ def field_value(value: Any) -> Object | None:
 
 
 EVALUATED = "ConditionRuleEvaluated"
-INVALID = "ConditionRuleInvalid"
-EXPRESSION_ERROR = "ConditionRuleExpressionError"
 CEL = "CEL"
 MAX_MESSAGE_LENGTH = 1024
 MAX_EXPRESSIONS = 32
-AGGREGATED = "ConditionRulesAggregated"
 RESERVED = frozenset(
     {
         ConditionType.WORK_APPLIED,
@@ -153,17 +140,11 @@ RESERVED = frozenset(
 _TYPE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,98}[A-Za-z0-9])?", re.ASCII)
 
 
-def _job_finished(job: Object) -> bool:
-    return is_true(job, "Complete") or is_true(job, "Failed")
-
-
-def _pod_finished(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
 WELL_KNOWN_CONDITIONS: dict[tuple[str, str, str], Callable[[Object], bool]] = {
-    ("batch", "jobs", ConditionType.WORK_COMPLETE): _job_finished,
-    ("", "pods", ConditionType.WORK_COMPLETE): _pod_finished,
+    ("batch", "jobs", ConditionType.WORK_COMPLETE): lambda job: is_true(job, "Complete") or is_true(job, "Failed"),
+    ("", "pods", ConditionType.WORK_COMPLETE): lambda pod: (
+        mapping_at(pod, "status").get("phase") in ("Succeeded", "Failed")
+    ),
 }
 """What is known to be meant by a condition of a kind."""
 
@@ -172,12 +153,8 @@ def decide_rule_conditions(
     obj: Object | None, rules: Iterable[Mapping[str, Any]], target: ObjectRef
 ) -> list[Condition]:
     """Return one condition for each rule; a rule that cannot be judged says so in its condition."""
-    judged = {
-        condition.type: condition
-        for rule in rules
-        if (condition := _decide_rule_condition(obj, rule, target)) is not None
-    }
-    return list(judged.values())
+    judged = (_decide_rule_condition(obj, rule, target) for rule in rules)
+    return list({condition.type: condition for condition in judged if condition is not None}.values())
 
 
 def _decide_rule_condition(obj: Object | None, rule: Mapping[str, Any], target: ObjectRef) -> Condition | None:
@@ -186,16 +163,20 @@ def _decide_rule_condition(obj: Object | None, rule: Mapping[str, Any], target: 
         return None  # there is no place where it could be said
     objection = _validate_rule(rule, type_, target)
     if objection:
-        return Condition.unknown(type_, INVALID, objection)
+        return Condition.unknown(type_, "ConditionRuleInvalid", objection)
     if obj is None:
         return Condition.unknown(type_, EVALUATED, "the object is not there")
     visible = without_secrets(obj, target)
-    result = _evaluate(visible, rule, type_, target)
-    if result.error:
-        return Condition.false(type_, EXPRESSION_ERROR, result.error[:MAX_MESSAGE_LENGTH])
-    usual = f"{target} is {'' if result.holds else 'not '}{type_}"
-    message = choose_rule_message(visible, rule, holds=result.holds, otherwise=usual)[:MAX_MESSAGE_LENGTH]
-    if result.holds:
+    try:
+        if rule.get("type") == CEL:
+            holds = evaluate_expressions(visible, rule.get("celExpressions") or ())
+        else:
+            holds = WELL_KNOWN_CONDITIONS[target.resource.group, target.resource.plural, type_](visible)
+    except _NotEvaluated as error:
+        return Condition.false(type_, "ConditionRuleExpressionError", str(error)[:MAX_MESSAGE_LENGTH])
+    usual = f"{target} is {'' if holds else 'not '}{type_}"
+    message = choose_rule_message(visible, rule, holds=holds, otherwise=usual)[:MAX_MESSAGE_LENGTH]
+    if holds:
         return Condition.true(type_, EVALUATED, message)
     return Condition.false(type_, EVALUATED, message)
 
@@ -209,12 +190,6 @@ def _validate_rule(rule: Mapping[str, Any], type_: str, target: ObjectRef) -> st
     if (target.resource.group, target.resource.plural, type_) not in WELL_KNOWN_CONDITIONS:
         return f"nothing is known about the condition {type_} of {target.resource.group_resource}: use CEL"
     return ""
-
-
-def _evaluate(obj: Object, rule: Mapping[str, Any], type_: str, target: ObjectRef) -> ExpressionResult:
-    if rule.get("type") == CEL:
-        return evaluate_expressions(obj, rule.get("celExpressions") or ())
-    return ExpressionResult(WELL_KNOWN_CONDITIONS[target.resource.group, target.resource.plural, type_](obj))
 
 
 def aggregate_conditions(conditions: Iterable[Condition]) -> list[Condition]:
@@ -232,29 +207,26 @@ def _aggregate(type_: str, rows: list[Condition]) -> Condition:
     weighty = "True" if type_ == ConditionType.WORK_PROGRESSING else "False"
     status = weighty if weighty in said else "Unknown" if "Unknown" in said else said[0]
     if status == "True":
-        return Condition.true(type_, AGGREGATED, message)
+        return Condition.true(type_, "ConditionRulesAggregated", message)
     if status == "False":
-        return Condition.false(type_, AGGREGATED, message)
-    return Condition.unknown(type_, AGGREGATED, message)
+        return Condition.false(type_, "ConditionRulesAggregated", message)
+    return Condition.unknown(type_, "ConditionRulesAggregated", message)
 
 
-def is_work_complete(work: Mapping[str, Any]) -> bool:
-    """Whether a work has come to its end: nothing is applied any more."""
-    return is_true(work, ConditionType.WORK_COMPLETE)
-
-
-class ExpressionResult(Struct, frozen=True):
-    """What expressions say; one that cannot be evaluated counts as not fulfilled."""
-
-    holds: bool
-    error: str = ""  # empty: all of them could be evaluated
+class _NotEvaluated(Exception):
+    """An expression cannot be evaluated, which counts as not fulfilled; the message says why."""
 
 
 def choose_rule_message(obj: Object, rule: Mapping[str, Any], *, holds: bool, otherwise: str) -> str:
     """Return what a rule says about an object: what its expression computes, its own text, or the usual sentence."""
-    fallback = str(rule.get("message") or otherwise)
-    expression = str(rule.get("messageExpression") or "")
-    return compute_message(expression, {"object": obj, "result": holds}, fallback) if expression else fallback
+    fallback, expression = str(rule.get("message") or otherwise), str(rule.get("messageExpression") or "")
+    if not expression:
+        return fallback
+    try:
+        said = compile_expression(expression, _MESSAGE).evaluate({"object": obj, "result": holds})
+    except (CelError, CelSyntaxError) as error:
+        return f"{fallback} (its message cannot be computed: {error})"
+    return said if isinstance(said, str) and said else fallback
 
 
 def _has_conditions(status: Any) -> bool:
@@ -266,29 +238,17 @@ _CONDITION = Environment(frozenset({"object"}), _FUNCTIONS)
 _MESSAGE = Environment(frozenset({"object", "result"}), _FUNCTIONS)
 
 
-def evaluate_expressions(obj: Object, expressions: Iterable[Any]) -> ExpressionResult:
-    """Say whether all expressions hold; the first that does not decides."""
-    texts = [str(text) for text in expressions]
-    if not texts:
-        return ExpressionResult(holds=False, error="the rule has no expression")
-    if len(texts) > MAX_EXPRESSIONS:
-        return ExpressionResult(holds=False, error=f"the rule has more than {MAX_EXPRESSIONS} expressions")
-    for place, text in enumerate(texts):
+def evaluate_expressions(obj: Object, expressions: Sequence[Any]) -> bool:
+    """Return whether all expressions hold; the first that does not decides."""
+    if not 0 < len(expressions) <= MAX_EXPRESSIONS:
+        raise _NotEvaluated(f"the rule has {len(expressions)} expressions: write 1 to {MAX_EXPRESSIONS}")
+    for place, text in enumerate(expressions):
         try:
-            value = compile_expression(text, _CONDITION).evaluate({"object": obj})
+            value = compile_expression(str(text), _CONDITION).evaluate({"object": obj})
         except (CelError, CelSyntaxError) as error:
-            return ExpressionResult(holds=False, error=f"expression {place} cannot be evaluated: {error}")
+            raise _NotEvaluated(f"expression {place} cannot be evaluated: {error}") from error
         if type(value) is not bool:
-            return ExpressionResult(holds=False, error=f"expression {place} is neither true nor false")
+            raise _NotEvaluated(f"expression {place} is neither true nor false")
         if not value:
-            return ExpressionResult(holds=False)
-    return ExpressionResult(holds=True)
-
-
-def compute_message(expression: str, variables: Mapping[str, Any], fallback: str) -> str:
-    """Return the text that an expression computes; the fallback where it computes none."""
-    try:
-        said = compile_expression(expression, _MESSAGE).evaluate(variables)
-    except (CelError, CelSyntaxError) as error:
-        return f"{fallback} (its message cannot be computed: {error})"
-    return said if isinstance(said, str) and said else fallback
+            return False
+    return True

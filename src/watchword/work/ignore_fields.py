@@ -8,7 +8,11 @@ from watchword.api.json import copy_json
 from watchword.api.jsonpath import JsonPathError, Location, locate
 from watchword.api.meta import Object, annotations_of
 from watchword.api.names import Annotation
-from watchword.work.errors import InvalidFieldPath
+
+
+class InvalidFieldPath(Exception):
+    """A path in the configuration of a work is not understood; the message says which."""
+
 
 _JQ_PATH = re.compile(r"(\.[A-Za-z0-9_]+|\[\d*\])+", re.ASCII)
 """Of jq, only what leads to a field: a whole language is more than a work may run here."""

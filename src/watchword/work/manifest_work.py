@@ -7,19 +7,18 @@ from random import Random
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.api.conditions import Condition
+from watchword.api.conditions import Condition, is_true
 from watchword.api.meta import Object, ObjectKey, ObjectRef, finalizers_of, is_deleting, owner_reference
 from watchword.api.names import ConditionType, Finalizer
-from watchword.api.resources import MANIFEST_WORKS
+from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from watchword.kube.backoff import Backoff
 from watchword.kube.rest_mapper import RestMapper
 from watchword.runtime.api_errors import is_kind_missing
 from watchword.runtime.api_server_connection import ApiServerConnection
-from watchword.runtime.ensure import add_finalizer, remove_finalizer
+from watchword.runtime.ensure import add_finalizer, delete_object, remove_finalizer
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 from watchword.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
 from watchword.work.applier import Applier
-from watchword.work.feedback import is_work_complete
 from watchword.work.manifests import resolve_manifests
 from watchword.work.object_watches import ObjectWatches
 from watchword.work.objects import ObjectRemover, RemovalFailure, SharedObjects
@@ -62,15 +61,13 @@ class WorkReconciler(Struct):
     async def reconcile(self, key: ObjectKey) -> Outcome:
         """Apply, record, let go of what is not wanted any more, and report in one request."""
         work = self.hub.cache.get(MANIFEST_WORKS, key)
-        if work is None or is_deleting(work) or is_work_complete(work):
+        if work is None or is_deleting(work) or is_true(work, ConditionType.WORK_COMPLETE):
             self.watches.forget(self.trigger_source, key)
             self.reporter.throttle.forget(key)
             self._failures.pop(key, None)
             for target in self._known.pop(key, frozenset()):
                 self.applier.forget(target)
-            if work is None or not is_deleting(work):
-                return Done()
-            return await WorkFinalizer(self.hub, self.applied_work_store, self.remover).finalize(work)
+            return await self._finalize(work) if work is not None and is_deleting(work) else Done()
         # The work cannot vanish before its objects do.
         work = await add_finalizer(self.hub.client, MANIFEST_WORKS, work, Finalizer.MANIFEST_WORK)
         record = await self.applied_work_store.ensure(key.name)
@@ -91,8 +88,7 @@ class WorkReconciler(Struct):
         outcomes = {}
         for step in plan.steps:
             if step.objection:
-                refusal = ApplyOutcome.failed(step.objection, RetryMode.ON_CHANGE)
-                outcomes[step.target] = replace(refusal, is_readable=False)
+                outcomes[step.target] = ApplyOutcome(why=step.objection, is_readable=False)
                 continue
             outcome = outcomes[step.target] = await self.applier.apply(self._with_sharing(step, plan.record))
             if outcome.error is not None and is_kind_missing(outcome.error):
@@ -124,7 +120,7 @@ class WorkReconciler(Struct):
         def is_kept(target: ObjectRef) -> bool:
             return plan.is_kept(target) or self.shared.is_kept(plan.record, target)
 
-        left, failure = await self.remover.remove(targets, plan.owner, keep=is_kept)
+        left, failure = await self.remover.remove(targets, owner_reference(plan.record), keep=is_kept)
         await self.applied_work_store.write(plan.record, choose_applied_resources(plan, outcomes, left))
         return left, failure
 
@@ -140,15 +136,8 @@ class WorkReconciler(Struct):
         blind = any(not self.watches.has_synced(target) for target in asked)
         return (self.reporter.throttle.interval if blind else self.recheck) * self.random.uniform(1.0, 1.5)
 
-
-class WorkFinalizer(Struct, frozen=True):
-    """Removes the record, whose own finalizer waits for the objects, then the work's finalizer."""
-
-    hub: ApiServerConnection
-    applied_work_store: AppliedWorkStore
-    remover: ObjectRemover
-
-    async def finalize(self, work: Object) -> Outcome:
+    async def _finalize(self, work: Object) -> Outcome:
+        """Remove the record, whose own finalizer waits for the objects, then the work's finalizer."""
         if Finalizer.MANIFEST_WORK not in finalizers_of(work):
             return Done()
         name = work["metadata"]["name"]
@@ -162,7 +151,7 @@ class WorkFinalizer(Struct, frozen=True):
             if refusal is not None:
                 await self._set_deleting_condition(work, record, f"; {refusal}")
                 raise refusal.error
-            await self.applied_work_store.delete(record)
+            await delete_object(self.applied_work_store.client, APPLIED_MANIFEST_WORKS, record)
         refused = self.remover.failures.get(ObjectKey.of(record))
         await self._set_deleting_condition(work, record, f"; {refused}" if refused else "")
         return RetryAfter(REMOVAL_RECHECK)

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -19,7 +19,7 @@ MAX_MANIFEST_BYTES = 500 * 1024
 KEPT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 _VERSION = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}", re.ASCII)
-_NAME = re.compile(r"[!-~]+", re.ASCII)
+_NAME = re.compile(r"[!-$&-.0-~]+", re.ASCII)  # visible characters without '%' and '/'
 _RANKS: tuple[tuple[str, ...], ...] = (
     (
         "PriorityClass",
@@ -52,8 +52,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "ValidatingAdmissionPolicyBinding",
     ),
 )
-_RANK_OF = {kind: apply_rank for apply_rank, kinds in enumerate(_RANKS) for kind in kinds}
-LAST = 1000
+_RANK_OF = {kind: rank for rank, kinds in enumerate(_RANKS) for kind in kinds}
 
 
 class ManifestMeta(Struct, frozen=True):
@@ -66,17 +65,6 @@ class ManifestMeta(Struct, frozen=True):
     resource: str = ""
     namespace: str = ""
     name: str = ""
-
-    def row(self) -> Object:
-        return {
-            "ordinal": self.ordinal,
-            "group": self.group,
-            "version": self.version,
-            "kind": self.kind,
-            "resource": self.resource,
-            "namespace": self.namespace,
-            "name": self.name,
-        }
 
 
 class ResolvedManifest(Struct, frozen=True):
@@ -150,8 +138,7 @@ def validate_metadata(metadata: Mapping[str, Any]) -> str:
 
 def is_path_segment(name: str) -> bool:
     """Whether a name can stand in a URL as one segment; the server knows more about each kind."""
-    plain = _NAME.fullmatch(name) is not None and "/" not in name and "%" not in name
-    return plain and name not in (".", "..") and len(name) <= LONGEST_SUBDOMAIN
+    return _NAME.fullmatch(name) is not None and name not in (".", "..") and len(name) <= LONGEST_SUBDOMAIN
 
 
 def resolve_manifest(meta: ManifestMeta, manifest: Object, resource: Resource) -> ResolvedManifest | RejectedManifest:
@@ -206,25 +193,15 @@ def reject_duplicates(
     return judged
 
 
-def manifests_of(work: Mapping[str, Any]) -> Sequence[Any]:
-    return list_at(work, "spec", "workload", "manifests")
-
-
-def apply_rank(kind: str) -> int:
-    """Return the place of a kind: what is not built in comes last, when its definition may be served."""
-    return _RANK_OF.get(kind, LAST)
-
-
 def choose_apply_order(manifests: Iterable[ResolvedManifest]) -> list[ResolvedManifest]:
-    """Return the manifests in the order in which to apply them; those of one rank keep their order."""
-    return sorted(manifests, key=lambda one: apply_rank(one.meta.kind))
+    """Return the manifests by rank; what is not built in comes last, when its definition may be served."""
+    return sorted(manifests, key=lambda one: _RANK_OF.get(one.meta.kind, len(_RANKS)))
 
 
 async def resolve_manifests(work: Object, rest_mapper: RestMapper) -> list[ResolvedManifest | RejectedManifest]:
     """Place every manifest or refuse it; asks the cluster only about kinds that were not used before."""
-    return reject_duplicates(
-        [await _resolve(n, manifest, rest_mapper) for n, manifest in enumerate(manifests_of(work))]
-    )
+    rows = list_at(work, "spec", "workload", "manifests")
+    return reject_duplicates([await _resolve(n, manifest, rest_mapper) for n, manifest in enumerate(rows)])
 
 
 async def _resolve(ordinal: int, manifest: Any, rest_mapper: RestMapper) -> ResolvedManifest | RejectedManifest:

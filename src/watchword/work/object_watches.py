@@ -39,18 +39,13 @@ def choose_watches(targets: Iterable[ObjectRef], *, most: int = MAX_WATCHES) -> 
     for target in targets:
         groups.setdefault((target.resource, target.key.namespace), set()).add(target.key)
     chosen: dict[WatchKey, frozenset[ObjectKey]] = {}
-    for (resource, namespace), keys in sorted(groups.items(), key=lambda item: _order(item[0])):
+    for (resource, namespace), keys in sorted(groups.items(), key=lambda item: item[0][0].path(namespace=item[0][1])):
         narrow = {(resource, WatchScope(namespace, fields=f"metadata.name={k.name}")): frozenset({k}) for k in keys}
         wide = {(resource, WatchScope(namespace)): frozenset(keys)}
         wanted = narrow if len(keys) <= MAX_WATCHES_BY_NAME else wide
         if len(chosen) + len(wanted) <= most:
             chosen |= wanted
     return chosen
-
-
-def _order(group: tuple[Resource, str]) -> tuple[str, ...]:
-    resource, namespace = group
-    return resource.group, resource.version, resource.plural, namespace
 
 
 class _Unwatchable(Exception):

@@ -1,12 +1,15 @@
 """Reads, writes and removes single objects of the managed cluster, without harming what other works own."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum, auto
 from typing import Any
 
 from msgspec import Struct, field
 
-from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, is_deleting, uid_of
+from watchword.api.conditions import is_true
+from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, is_deleting, is_owned_by, uid_of
+from watchword.api.names import ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
 from watchword.kube.client import Client, PatchType
 from watchword.kube.errors import ApiStatusError, Forbidden, NotFound
@@ -18,16 +21,12 @@ from watchword.runtime.diff import choose_owner_references
 from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.reconcile import Reader
 from watchword.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
-from watchword.work.feedback import is_work_complete
 from watchword.work.object_watches import ObjectWatches
 from watchword.work.plan import FIELD_MANAGER, Strategy, choose_manifest_config
 
 
 class ObjectClient(Struct, frozen=True):
-    """Reads what is watched from the watch, and stores the answers to writes there.
-
-    A write `by` another identity is only tried.
-    """
+    """Reads what is watched from the watch, and stores the answers to writes there."""
 
     client: Client
     watches: ObjectWatches
@@ -45,38 +44,23 @@ class ObjectClient(Struct, frozen=True):
         """Return an object as the server has it now; raises `NotFound`."""
         return self._store(resource, await self.client.get(resource, key))
 
-    async def create(self, resource: Resource, obj: Object, *, by: Client | None = None) -> Object:
-        path = resource.path(namespace=ObjectKey.of(obj).namespace)
-        return await self._send("POST", resource, path, obj, by=by)
-
-    async def patch(
-        self, resource: Resource, key: ObjectKey, patch: Mapping[str, Any], *, by: Client | None = None
+    async def write(
+        self, method: str, target: ObjectRef, body: Mapping[str, Any], *, tried_by: Client | None = None, **query: str
     ) -> Object:
-        return await self._send("PATCH", resource, resource.path(key), patch, by=by)
-
-    async def apply(
-        self, resource: Resource, obj: Object, *, manager: str, force: bool, by: Client | None = None
-    ) -> Object:
-        client = by or self.client
-        stored = await client.apply(resource, obj, manager=manager, force=force, dry_run=by is not None)
-        return stored if by else self._store(resource, stored)
+        """Send a request to create or patch an object; one that is `tried_by` another client changes nothing."""
+        resource, key = target.resource, target.key
+        path = resource.path(namespace=key.namespace) if method == "POST" else resource.path(key)
+        content_type = "application/json" if method == "POST" else PatchType.APPLY if query else PatchType.MERGE
+        query = {"fieldManager": FIELD_MANAGER, **query, "dryRun": "All" if tried_by else ""}
+        client = tried_by or self.client
+        stored = decode(await client.request(method, path, body=body, query=query, content_type=content_type))
+        return stored if tried_by else self._store(resource, stored)
 
     async def delete(self, target: ObjectRef, present: Object) -> None:
         """Delete this very object as it was looked at; what depends on it follows in the background."""
         version = str(present["metadata"].get("resourceVersion") or "")
-        try:
+        with suppress(NotFound):
             await self.client.delete(target.resource, target.key, uid=uid_of(present), resource_version=version)
-        except NotFound:
-            return  # it is gone already
-
-    async def _send(
-        self, method: str, resource: Resource, path: str, body: Mapping[str, Any], *, by: Client | None
-    ) -> Object:
-        query = {"fieldManager": FIELD_MANAGER, "dryRun": "" if by is None else "All"}
-        content_type = PatchType.MERGE if method == "PATCH" else "application/json"
-        response = await (by or self.client).request(method, path, body=body, query=query, content_type=content_type)
-        stored = decode(response)
-        return stored if by else self._store(resource, stored)
 
     def _store(self, resource: Resource, stored: Object) -> Object:
         self.watches.store(ObjectRef(resource, ObjectKey.of(stored)), stored)
@@ -131,35 +115,15 @@ class ObjectRemover(Struct, frozen=True):
 
     async def _remove(self, applied: AppliedResource, target: ObjectRef, owner: Object, *, keep: bool) -> bool:
         present = await self.objects.read(target)
-        match decide_removal(applied, present, owner_uid=owner["uid"], keep=keep):
-            case RemovalAction.NOTHING:
-                return False
-            case RemovalAction.DISOWN:
-                assert present is not None
-                await self._disown(target, present, owner)
-                return False
-            case RemovalAction.DELETE:
-                assert present is not None
-                await self.objects.delete(target, present)
-                return True
-            case RemovalAction.WAIT:
-                return True
-
-    async def _disown(self, target: ObjectRef, present: Object, owner: Object) -> None:
-        owners = choose_owner_references(present["metadata"], without=owner["uid"])
-        patch = with_preconditions(present, {"metadata": {"ownerReferences": owners or None}})
-        try:
-            await self.objects.patch(target.resource, target.key, patch)
-        except NotFound:
-            return  # another client was faster
-
-
-def owner_references_of(obj: Mapping[str, Any]) -> list[Object]:
-    return (obj.get("metadata") or {}).get("ownerReferences") or []
-
-
-def is_owned_by(obj: Mapping[str, Any], uid: str) -> bool:
-    return any(row.get("uid") == uid for row in owner_references_of(obj))
+        action = decide_removal(applied, present, owner_uid=owner["uid"], keep=keep)
+        if present is not None and action is RemovalAction.DISOWN:
+            owners = choose_owner_references(present["metadata"], without=owner["uid"])
+            patch = with_preconditions(present, {"metadata": {"ownerReferences": owners or None}})
+            with suppress(NotFound):  # another client was faster
+                await self.objects.write("PATCH", target, patch)
+        if present is not None and action is RemovalAction.DELETE:
+            await self.objects.delete(target, present)
+        return action in (RemovalAction.DELETE, RemovalAction.WAIT)
 
 
 class RemovalAction(Enum):
@@ -178,7 +142,7 @@ def decide_removal(applied: AppliedResource, present: Object | None, *, owner_ui
     """
     if present is None or (applied.uid and uid_of(present) != applied.uid) or not is_owned_by(present, owner_uid):
         return RemovalAction.NOTHING
-    if keep or len(owner_references_of(present)) > 1:
+    if keep or len(present["metadata"]["ownerReferences"]) > 1:
         return RemovalAction.DISOWN
     return RemovalAction.WAIT if is_deleting(present) else RemovalAction.DELETE
 
@@ -234,7 +198,7 @@ class SharedObjects(Struct, frozen=True):
         if work is None or ObjectKey.of(record) != self.store.key(name):  # the record waits for its eviction
             return False
         config = choose_manifest_config(work.get("spec") or {}, target)
-        return config.strategy in WRITING and not is_deleting(work) and not is_work_complete(work)
+        return config.strategy in WRITING and not is_deleting(work) and not is_true(work, ConditionType.WORK_COMPLETE)
 
 
 def _has_applied(record: Object, target: ObjectRef) -> bool:

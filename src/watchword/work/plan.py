@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from watchword.api.conditions import find_condition
+from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, ObjectKey, ObjectRef, mapping_at, owner_reference, rows_at, uid_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.kube.errors import ApiStatusError
-from watchword.work.applied_work_store import AppliedResource, choose_stale_resources, read_applied_resources
-from watchword.work.errors import NotPermitted
-from watchword.work.executor import DELETE_VERBS, WRITE_VERBS, executor_of
+from watchword.work.applied_work_store import AppliedResource, read_applied_resources
+from watchword.work.executor import DELETE_VERBS, WRITE_VERBS, NotPermitted, executor_of
 from watchword.work.manifests import RejectedManifest, ResolvedManifest, choose_apply_order
 
 FIELD_MANAGER = "work-agent"
@@ -39,18 +38,17 @@ class ManifestConfig(Struct, frozen=True):
     force: bool = False
     ignored: tuple[Object, ...] = ()
     feedback: tuple[Object, ...] = ()
-    rules: tuple[Object, ...] = field(default=())
+    rules: tuple[Object, ...] = ()
 
 
 def choose_manifest_config(spec: Mapping[str, Any], target: ObjectRef) -> ManifestConfig:
-    """Return the configuration of one object: an exact match first, then a match by pattern."""
+    """Return the configuration of one object: an exact match first, then a match by pattern.
+
+    An unknown strategy is read as the one that writes nothing.
+    """
     matching = [row for row in rows_at(spec, "manifestConfigs") if is_match(row.get("resourceIdentifier"), target)]
-    exact = [row for row in matching if is_exact_match(row.get("resourceIdentifier"), target)]
-    return read_manifest_config((exact or matching)[0]) if matching else ManifestConfig()
-
-
-def read_manifest_config(config: Mapping[str, Any]) -> ManifestConfig:
-    """Read one configuration; an unknown strategy is read as the one that writes nothing."""
+    exact = [row for row in matching if _identity(row.get("resourceIdentifier")) == target.identity]
+    config = (exact or matching or [{}])[0]
     kind = mapping_at(config, "updateStrategy").get("type") or Strategy.UPDATE
     apply = mapping_at(config, "updateStrategy", "serverSideApply")
     manager = str(apply.get("fieldManager") or FIELD_MANAGER)
@@ -74,24 +72,16 @@ def is_orphaned(spec: Mapping[str, Any], target: ObjectRef) -> bool:
     return bool(policy == "Orphan")
 
 
-def is_exact_match(identifier: Any, target: ObjectRef) -> bool:
-    return isinstance(identifier, Mapping) and _coordinates(identifier) == target.identity
-
-
 def is_match(identifier: Any, target: ObjectRef) -> bool:
     """Whether an identifier, in which `*` stands for anything in namespace and name, includes an object."""
-    if not isinstance(identifier, Mapping):
-        return False
-    group, resource, namespace, name = _coordinates(identifier)
+    group, resource, namespace, name = _identity(identifier)
     same_kind = (group, resource) == target.identity[:2]
     return same_kind and matches_pattern(namespace, target.key.namespace) and matches_pattern(name, target.key.name)
 
 
-def _coordinates(identifier: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    group, resource, namespace, name = (
-        str(identifier.get(field) or "") for field in ("group", "resource", "namespace", "name")
-    )
-    return group, resource, namespace, name
+def _identity(identifier: Any) -> tuple[str, ...]:
+    row = mapping_at(identifier)
+    return tuple(str(row.get(field) or "") for field in ("group", "resource", "namespace", "name"))
 
 
 def matches_pattern(pattern: str, text: str) -> bool:
@@ -152,14 +142,6 @@ class ApplyStep(Struct, frozen=True):
         return {**body, "metadata": {**body["metadata"], "ownerReferences": owners}} if owners else body
 
 
-class AppliedReason(StrEnum):
-    """Why a manifest counts as applied or not, for programs."""
-
-    COMPLETE = "AppliedManifestComplete"
-    FAILED = "AppliedManifestFailed"
-    IGNORE_FIELD_ERROR = "AppliedManifestSSAIgnoreFieldError"
-
-
 class RetryMode(IntEnum):
     """When to try again, the most urgent last."""
 
@@ -168,26 +150,15 @@ class RetryMode(IntEnum):
     WITH_BACKOFF = 2
 
 
-class ApplyOutcome(Struct, frozen=True):
+class ApplyOutcome(Struct, frozen=True, kw_only=True):
     """The object as it is now, or why it could not be applied."""
 
     present: Object | None = None
     why: str = ""  # empty: it is applied
     retry: RetryMode = RetryMode.ON_CHANGE
-    reason: AppliedReason = AppliedReason.COMPLETE
+    reason: str = "AppliedManifestFailed"  # of the condition, when it is not applied
     error: ApiStatusError | None = None
     is_readable: bool = True  # whether the executor may know what is there
-
-    @classmethod
-    def failed(
-        cls,
-        why: str,
-        retry: RetryMode,
-        reason: AppliedReason = AppliedReason.FAILED,
-        error: ApiStatusError | None = None,
-    ) -> ApplyOutcome:
-        """Say why it was not applied."""
-        return cls(None, why, retry, reason, error)
 
 
 ApplyOutcomes = Mapping[ObjectRef, ApplyOutcome]
@@ -211,15 +182,12 @@ class ApplyPlan(Struct, frozen=True):
     def targets(self) -> frozenset[ObjectRef]:
         return frozenset(step.target for step in self.steps)
 
-    @property
-    def owner(self) -> Object:
-        return owner_reference(self.record)
-
     def stale_resources(self) -> list[AppliedResource]:
         """Return what is to be let go: nothing while any manifest might yet turn out to mean one of these objects."""
         if any(one.retryable for one in self.refused):
             return []
-        return choose_stale_resources(read_applied_resources(self.record), self.written)
+        wanted = {target.identity for target in self.written}
+        return [one for one in read_applied_resources(self.record) if one.identity not in wanted]
 
     def is_kept(self, target: ObjectRef) -> bool:
         return target in self.targets or is_orphaned(self.spec, target)
@@ -265,11 +233,9 @@ def _objection(target: ObjectRef, protected: frozenset[str]) -> str:
 
 
 def is_generation_applied(work: Mapping[str, Any]) -> bool:
-    applied = find_condition(work, ConditionType.WORK_APPLIED)
-    if applied is None or applied.status != "True":
-        return False
-    row = next(row for row in work["status"]["conditions"] if row.get("type") == ConditionType.WORK_APPLIED)
-    return bool(row.get("observedGeneration") == (work.get("metadata") or {}).get("generation"))
+    wanted = (ConditionType.WORK_APPLIED, "True", mapping_at(work, "metadata").get("generation"))
+    rows = conditions_of(work)
+    return any((row.get("type"), row.get("status"), row.get("observedGeneration")) == wanted for row in rows)
 
 
 def choose_applied_resources(

@@ -1,14 +1,15 @@
 """Says on the hub how a work and each of its manifests fare."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from watchword.api.conditions import Condition, merge_condition
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, rows_at
 from watchword.api.names import ConditionType
 from watchword.api.resources import MANIFEST_WORKS
 from watchword.kube.errors import ApiStatusError
@@ -17,7 +18,7 @@ from watchword.runtime.status import StatusChange, StatusWriter, choose_status_p
 from watchword.work.feedback import Feedback, aggregate_conditions, decide_rule_conditions, read_feedback
 from watchword.work.manifests import ManifestMeta
 from watchword.work.objects import ObjectClient, RemovalFailure
-from watchword.work.plan import AppliedReason, ApplyOutcome, ApplyOutcomes, ApplyPlan, ApplyStep
+from watchword.work.plan import ApplyOutcome, ApplyOutcomes, ApplyPlan, ApplyStep
 
 NEVER = timedelta.max
 MIN_INTERVAL = 1.0  # seconds between two reports of values
@@ -43,7 +44,7 @@ class ManifestStatus(Struct, frozen=True):
 def decide_applied_condition(outcome: ApplyOutcome) -> Condition:
     if outcome.why:
         return Condition.false(ConditionType.WORK_APPLIED, outcome.reason, outcome.why[:MAX_MESSAGE_LENGTH])
-    return Condition.true(ConditionType.WORK_APPLIED, AppliedReason.COMPLETE, "the manifest is applied")
+    return Condition.true(ConditionType.WORK_APPLIED, "AppliedManifestComplete", "the manifest is applied")
 
 
 def decide_available_condition(present: Object | None, problem: str = "") -> Condition:
@@ -59,7 +60,7 @@ def refused(meta: ManifestMeta, why: str) -> ManifestStatus:
     """Return the status of a manifest that names no object."""
     message = "the manifest does not say which object is meant"
     unknown = Condition.unknown(ConditionType.WORK_AVAILABLE, "IncompleteResourceMeta", message)
-    return ManifestStatus(meta, Condition.false(ConditionType.WORK_APPLIED, AppliedReason.FAILED, why), unknown)
+    return ManifestStatus(meta, Condition.false(ConditionType.WORK_APPLIED, "AppliedManifestFailed", why), unknown)
 
 
 def decide_feedback_condition(feedback: Feedback | None) -> Condition:
@@ -69,11 +70,6 @@ def decide_feedback_condition(feedback: Feedback | None) -> Condition:
     if feedback.problems:
         return Condition.false(type_, "StatusFeedbackSyncFailed", "; ".join(feedback.problems)[:MAX_MESSAGE_LENGTH])
     return Condition.true(type_, "StatusFeedbackSynced", "what was asked for is reported")
-
-
-def decide_work_conditions(reports: Sequence[ManifestStatus]) -> list[Condition]:
-    rules = aggregate_conditions(condition for report in reports for condition in report.rules)
-    return [_decide_work_applied(reports), _decide_work_available(reports), *rules]
 
 
 def _decide_work_applied(reports: Sequence[ManifestStatus]) -> Condition:
@@ -102,13 +98,6 @@ def _some(ordinals: Sequence[int]) -> str:
     return f"manifest {', '.join(map(str, ordinals[:10]))}{more}"
 
 
-def decide_removal_conditions(refused: str) -> list[Condition]:
-    """Say that something which is no longer wanted cannot be removed; there is nothing to say when all went."""
-    if not refused:
-        return []
-    return [Condition.false(ConditionType.LEFTOVERS_REMOVED, "RemovalRefused", refused[:MAX_MESSAGE_LENGTH])]
-
-
 def choose_work_status(
     work: Mapping[str, Any], reports: Sequence[ManifestStatus], *, now: datetime, refused: str = ""
 ) -> StatusChange:
@@ -116,17 +105,22 @@ def choose_work_status(
     before = {_identity(row): row for row in manifest_statuses(work)}
     generation = (work.get("metadata") or {}).get("generation")
     rows = [
-        _row(report, before.get(_identity({"resourceMeta": report.meta.row()})), now=now, generation=generation)
+        _row(report, before.get(_identity({"resourceMeta": asdict(report.meta)}), {}), now=now, generation=generation)
         for report in sorted(reports, key=lambda report: report.meta.ordinal)
     ]
-    conditions = (*decide_work_conditions(reports), *decide_removal_conditions(refused))
-    gone = {ConditionType.LEFTOVERS_REMOVED, *_rules_in(before.values())} - {row.type for row in conditions}
-    return StatusChange(conditions, tuple(sorted(gone)), {"resourceStatus": {"manifests": rows}})
+    rules = aggregate_conditions(condition for report in reports for condition in report.rules)
+    conditions = [_decide_work_applied(reports), _decide_work_available(reports), *rules]
+    if refused:  # something that is no longer wanted cannot be removed
+        message = refused[:MAX_MESSAGE_LENGTH]
+        conditions.append(Condition.false(ConditionType.LEFTOVERS_REMOVED, "RemovalRefused", message))
+    said = {str(condition.get("type")) for row in before.values() for condition in row.get("conditions") or ()}
+    # Conditions that were computed by rules go when their rules go.
+    gone = {ConditionType.LEFTOVERS_REMOVED, *(said - _MANIFEST_CONDITIONS)} - {row.type for row in conditions}
+    return StatusChange(tuple(conditions), tuple(sorted(gone)), {"resourceStatus": {"manifests": rows}})
 
 
 def manifest_statuses(work: Mapping[str, Any]) -> list[Object]:
-    status = (work.get("status") or {}).get("resourceStatus") or {}
-    return status.get("manifests") or []
+    return rows_at(work, "status", "resourceStatus", "manifests")
 
 
 def _identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -134,13 +128,13 @@ def _identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(meta.get(field) or "" for field in ("ordinal", "group", "kind", "namespace", "name"))
 
 
-def _row(report: ManifestStatus, before: Mapping[str, Any] | None, *, now: datetime, generation: int | None) -> Object:
-    said = {row.get("type"): row for row in (before or {}).get("conditions") or ()}
+def _row(report: ManifestStatus, before: Mapping[str, Any], *, now: datetime, generation: int | None) -> Object:
+    said = {row.get("type"): row for row in before.get("conditions") or ()}
     conditions: list[Object] = []
     for condition in report.conditions:
         old = [said[condition.type]] if condition.type in said else []
         conditions += merge_condition(old, condition, now=now, generation=generation) or old
-    row: Object = {"resourceMeta": report.meta.row(), "conditions": conditions}
+    row: Object = {"resourceMeta": asdict(report.meta), "conditions": conditions}
     if report.feedback is not None and report.feedback.values:
         row["statusFeedback"] = {"values": list(report.feedback.values)}
     return row
@@ -149,12 +143,6 @@ def _row(report: ManifestStatus, before: Mapping[str, Any] | None, *, now: datet
 _MANIFEST_CONDITIONS = frozenset(
     {ConditionType.WORK_APPLIED, ConditionType.WORK_AVAILABLE, ConditionType.STATUS_FEEDBACK_SYNCED}
 )
-
-
-def _rules_in(rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the types of conditions that were computed by rules: they go when their rules go."""
-    types = {str(condition.get("type")) for row in rows for condition in row.get("conditions") or ()}
-    return types - _MANIFEST_CONDITIONS
 
 
 def is_feedback_only(work: Mapping[str, Any], change: StatusChange) -> bool:

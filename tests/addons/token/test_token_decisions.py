@@ -22,6 +22,7 @@ from watchword.addons.token.agent import (
 )
 from watchword.api.credential_report import CredentialValidity, parse_validity
 from watchword.api.sensitive import Sensitive
+from watchword.api.validation import LONGEST_SPAN
 from watchword.credentials.driver import CredentialSubject, SecretData, WantedCredential
 from watchword.credentials.evidence import TokenEvidence
 from watchword.credentials.lifecycle import RENEWAL_WINDOW, BoundToken, choose_renewal_time, read_bound_token
@@ -116,6 +117,13 @@ def test_token_that_is_good(uid: str, age: float) -> None:
 )
 def test_text_that_is_no_token(text: str) -> None:
     assert read_bound_token(text) is None
+
+
+def test_centuries_can_be_added_to_the_last_expiry_of_a_calendar() -> None:
+    token = read_bound_token(a_token(exp=253_402_300_799))
+
+    assert token is not None
+    assert token.expires_at == datetime(9000, 1, 1, tzinfo=UTC) < token.expires_at + LONGEST_SPAN
 
 
 def test_token_that_another_agent_stored_alone_is_kept() -> None:

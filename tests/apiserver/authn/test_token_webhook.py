@@ -10,6 +10,7 @@ import orjson
 import pytest
 import pytest_asyncio
 from tests.emulators.tls_server import serve_tls
+from tests.helpers.kubeconfigs import kubeconfig
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object
@@ -20,7 +21,7 @@ from watchword.kube.connect import credentials_of, make_client
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.pki.authority import Authority
-from watchword.testing.credentials import kubeconfig, write_private
+from watchword.testing.credentials import write_private
 from watchword.testing.plane import Plane
 
 pytestmark = pytest.mark.real_time

@@ -13,9 +13,9 @@ import pytest
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, NAMESPACES
 from watchword.apiserver.access.bootstrap_policy import ensure_bootstrap_policy
+from watchword.apiserver.access.config import BuiltInControllers
 from watchword.apiserver.access.rbac import RbacAuthorizer, RbacIndex
 from watchword.apiserver.access.tokens import TokenIssuer
-from watchword.apiserver.controllers.catalog import BuiltInControllers, ControllerContext
 from watchword.apiserver.kinds.catalog import BUILTINS
 from watchword.apiserver.serving.object_storage import KindTable
 from watchword.apiserver.serving.registry import ObjectRegistry
@@ -37,14 +37,12 @@ class ControllerHarness:
         index = RbacIndex()
         index.follow(self.registry)
         self.controllers = BuiltInControllers(
-            ControllerContext(
-                registry=self.registry,
-                now=self.clock.now,
-                authorizer=RbacAuthorizer(index),
-                authority=lambda: self.authority,
-                root_bundle=lambda: self.bundle,
-                issuer=TokenIssuer("https://issuer.test", TokenSigner(PrivateKey.generate())),
-            )
+            registry=self.registry,
+            now=self.clock.now,
+            authorizer=RbacAuthorizer(index),
+            authority=lambda: self.authority,
+            root_bundle=lambda: self.bundle,
+            issuer=TokenIssuer("https://issuer.test", TokenSigner(PrivateKey.generate())),
         )
 
     async def has(self, resource: Resource, name: str, namespace: str = "", **fields: Any) -> Object:

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SECRETS
-from watchword.apiserver.controllers.garbage_collection import DependentDecision, OwnerState, decide_dependent
+from watchword.apiserver.controllers.garbage_collection import (
+    AllKindsWatch,
+    DependentDecision,
+    GarbageCollector,
+    OwnerState,
+    decide_dependent,
+)
+from watchword.apiserver.kinds.catalog import BUILTINS
+from watchword.apiserver.serving.model import ApiError, Service
+from watchword.apiserver.serving.object_storage import KindTable
+from watchword.apiserver.serving.registry import ObjectRegistry
+from watchword.apiserver.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.timeout(20)
 SOLID, WAITING, DANGLING, UNKNOWN = OwnerState.SOLID, OwnerState.WAITING, OwnerState.DANGLING, OwnerState.UNKNOWN
@@ -46,6 +63,48 @@ async def test_dependents_follow_their_owner_down_the_chain(harness: Any) -> Non
     await harness.settles()
 
     assert harness.names(CONFIG_MAPS, "default") == {"kube-root-ca.crt"}
+
+
+@pytest.fixture
+async def registry_on_disk(tmp_path: Path) -> AsyncIterator[ObjectRegistry]:
+    """A registry whose writes take a moment, and fail when they are large."""
+    store = SqliteStore(tmp_path / "data.db", max_bytes=256 * 1024)
+    registry = ObjectRegistry(store, KindTable(BUILTINS), now=lambda: datetime.now(UTC), entropy=os.urandom)
+    await registry.create(NAMESPACES, NAMESPACES.manifest(ObjectKey.cluster("default")))
+    yield registry
+    await store.close()
+
+
+@pytest.mark.real_time
+async def test_deletion_that_met_a_write_which_then_failed_is_tried_again(registry_on_disk: ObjectRegistry) -> None:
+    registry, writes, gone = registry_on_disk, list[asyncio.Task[Any]](), asyncio.Event()
+    owner = await registry.create(SECRETS, SECRETS.manifest(ObjectKey("default", "owner")))
+    ref = {"apiVersion": "v1", "kind": "Secret", "name": "owner", "uid": owner["metadata"]["uid"]}
+    child = CONFIG_MAPS.manifest(ObjectKey("default", "child"), metadata={"ownerReferences": [ref]})
+    too_large = {**await registry.create(CONFIG_MAPS, child), "data": {"a": "x" * 512 * 1024}}
+
+    def write_too(change: str, _: Object) -> None:  # subscribed first: under way when the collector deletes
+        if change == "DELETED":
+            writes.append(asyncio.create_task(registry.update(CONFIG_MAPS, too_large)))
+
+    registry.subscribe(SECRETS, write_too)
+    registry.subscribe(CONFIG_MAPS, lambda change, _: gone.set() if change == "DELETED" else None)
+    watch = AllKindsWatch(registry)
+    async with running(GarbageCollector(registry, watch), watch):
+        await registry.delete(SECRETS, ObjectKey("default", "owner"))
+        await asyncio.wait_for(gone.wait(), 10)
+
+    with pytest.raises(ApiError, match="full"):
+        await writes[0]
+
+
+@asynccontextmanager
+async def running(*services: Service) -> AsyncIterator[None]:
+    for service in services:
+        await service.start()
+    yield
+    for service in services:
+        await service.stop()
 
 
 async def test_dependent_with_another_owner_stays_and_forgets_the_lost_one(harness: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
+from watchword.pki.authority import Authority
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -42,6 +44,18 @@ async def test_servers_that_extend_the_api_find_by_what_clients_are_known(harnes
 
     mended = harness.get(CONFIG_MAPS, key.name, key.namespace)
     assert mended["data"] == {"client-ca-file": harness.bundle.decode(), "more": "kept"}
+
+
+async def test_another_authority_is_published_without_a_restart(harness: Any) -> None:
+    await harness.has(NAMESPACES, "team")
+    named = {"annotations": {"kubernetes.io/service-account.name": "default"}}
+    await harness.has(SECRETS, "legacy", "team", type="kubernetes.io/service-account-token", metadata=named)
+
+    harness.bundle = Authority.make("another-ca", now=harness.clock.now()).certificate.pem
+    await harness.elapses(timedelta(hours=1, minutes=1))
+
+    assert harness.get(CONFIG_MAPS, "kube-root-ca.crt", "team")["data"] == {"ca.crt": harness.bundle.decode()}
+    assert b64decode(harness.get(SECRETS, "legacy", "team")["data"]["ca.crt"]) == harness.bundle
 
 
 async def test_deleted_namespace_takes_its_content_along_and_nothing_else(harness: Any) -> None:

@@ -11,7 +11,7 @@ from tests.apiserver.crd.crd_manifests import a_definition, a_version, with_name
 from watchword.api.meta import Object
 from watchword.apiserver.crd.definition import decide_names, decide_status
 from watchword.apiserver.crd.served_kinds import kinds_of
-from watchword.apiserver.crd.strategy import default_definition
+from watchword.apiserver.crd.validation import default_definition
 from watchword.apiserver.kinds.schema import prune
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)

@@ -148,7 +148,7 @@ def test_accepts_aggregated(accept: str, expected: bool) -> None:  # noqa: FBT00
 
 async def test_an_unchanged_document_is_not_sent_twice() -> None:
     kinds, generation = list(BUILTINS), [0]
-    discovery = DiscoveryHandler(lambda: kinds, lambda: generation[0], "127.0.0.1:6443")
+    discovery = DiscoveryHandler(lambda: kinds, lambda: generation[0])
     first = await discovery.handle(asking("/apis", accept=AGGREGATED))
 
     again = await discovery.handle(asking("/apis", accept=AGGREGATED, if_none_match=first.header("ETag")))
@@ -173,7 +173,7 @@ async def test_an_unchanged_document_is_not_sent_twice() -> None:
     ],
 )
 async def test_legacy_paths(path: str, kind: str) -> None:
-    discovery = DiscoveryHandler(lambda: BUILTINS, lambda: 0, "127.0.0.1:6443")
+    discovery = DiscoveryHandler(lambda: BUILTINS, lambda: 0)
 
     answer = await discovery.handle(asking(path))
 
@@ -182,13 +182,13 @@ async def test_legacy_paths(path: str, kind: str) -> None:
 
 @pytest.mark.parametrize("path", ["/api/v2", "/apis/none", "/apis/apps/v1/x/y"])
 async def test_paths_of_nothing(path: str) -> None:
-    discovery = DiscoveryHandler(lambda: BUILTINS, lambda: 0, "127.0.0.1:6443")
+    discovery = DiscoveryHandler(lambda: BUILTINS, lambda: 0)
 
     assert (await discovery.handle(asking(path))).status == 404
 
 
 async def test_a_version_that_a_group_does_not_have_is_not_found() -> None:
-    discovery = DiscoveryHandler(lambda: BUILTINS, lambda: 0, "127.0.0.1:6443")
+    discovery = DiscoveryHandler(lambda: BUILTINS, lambda: 0)
 
     with pytest.raises(ApiError, match="could not find the requested resource"):
         await discovery.handle(asking("/apis/apps/v9"))

@@ -56,7 +56,7 @@ def test_names(rule: names.NameRule, name: str, complaints: list[str]) -> None:
     ],
 )
 def test_generated_prefixes(prefix: str, right: bool) -> None:  # noqa: FBT001 - a row of a table
-    assert (names.generated_prefix(names.dns_label)(prefix) == []) is right
+    assert (names.generated_prefix(prefix, names.dns_label) == []) is right
 
 
 @pytest.mark.parametrize(

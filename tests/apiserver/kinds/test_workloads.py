@@ -61,16 +61,17 @@ def test_empty_deployment_gets_an_error_for_each_missing_field(kind_harness: Any
     ]
 
 
-def test_spec_and_status_change_under_their_own_endpoints(kind_harness: Any) -> None:
-    old, _ = kind_harness.write("Deployment.apps", deployment())
-    body = deepcopy(old)
-    body["spec"]["replicas"], body["status"] = 5, {"replicas": 3}
+async def test_spec_and_status_change_under_their_own_endpoints(api: Any) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    await api.ask("POST", path, {"metadata": {"name": "d"}, **deployment()})
+    change = {"spec": {"replicas": 5}, "status": {"replicas": 3}}
+    merge = {"Content-Type": "application/merge-patch+json"}
 
-    by_spec, _ = kind_harness.write("Deployment.apps", body, old=old)
-    by_status, _ = kind_harness.write("Deployment.apps", body, old=old, subresource="status")
+    by_status = await api.ask("PATCH", f"{path}/d/status", change, headers=merge)
+    by_spec = await api.ask("PATCH", f"{path}/d", {**change, "status": {"replicas": 4}}, headers=merge)
 
-    assert (by_spec["spec"]["replicas"], by_spec["status"]) == (5, {})
     assert (by_status["spec"]["replicas"], by_status["status"]) == (1, {"replicas": 3})
+    assert (by_spec["spec"]["replicas"], by_spec["status"]) == (5, {"replicas": 3})
 
 
 def test_a_job_selects_its_pods_by_its_own_uid(kind_harness: Any) -> None:

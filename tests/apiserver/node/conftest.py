@@ -19,7 +19,7 @@ from watchword.apiserver.access.pki_directory import ephemeral_access_config
 from watchword.apiserver.access.tokens import TokenIssuer
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.node.model import HttpProbe, Launch, NodeSettings
-from watchword.apiserver.node.node import NodeContext, ProcessNode
+from watchword.apiserver.node.node import ProcessNode
 from watchword.apiserver.serving.model import Registry
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.local.workloads import WORKLOADS
@@ -98,8 +98,7 @@ class NodeHarness:
 
     async def start_node(self) -> None:
         issuer = TokenIssuer(self._rules.issuer, TokenSigner(self._rules.token_keys.signing))
-        parts = NodeContext(self.registry, issuer, self._rules.audiences, self.now)
-        self.node = ProcessNode(parts, self.settings, self.runner)
+        self.node = ProcessNode(self.registry, issuer, self._rules.audiences, self.now, self.settings, self.runner)
         await self.node.start()
 
     async def stop(self) -> None:

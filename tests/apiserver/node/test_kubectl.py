@@ -15,7 +15,7 @@ from tests.apiserver.node.conftest import TaskRunner, a_template
 from watchword.apiserver.access.tokens import TokenIssuer
 from watchword.apiserver.instance import Instance, InstanceSettings
 from watchword.apiserver.node.model import NodeSettings
-from watchword.apiserver.node.node import NodeContext, ProcessNode
+from watchword.apiserver.node.node import ProcessNode
 from watchword.local.workloads import WORKLOADS
 from watchword.pki.jwt import TokenSigner
 
@@ -53,8 +53,8 @@ async def kubectl(tmp_path: Path, runner: TaskRunner) -> AsyncIterator[Kubectl]:
     await instance.start()
     rules = instance._rules()
     issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
-    parts = NodeContext(instance.plane.registry, issuer, rules.audiences, lambda: datetime.now(UTC))
-    node = ProcessNode(parts, NodeSettings(tmp_path / "pods", "127.0.0.1", instance.port, WORKLOADS), runner)
+    settings = NodeSettings(tmp_path / "pods", "127.0.0.1", instance.port, WORKLOADS)
+    node = ProcessNode(instance.plane.registry, issuer, rules.audiences, lambda: datetime.now(UTC), settings, runner)
     await node.start()
 
     async def call(*arguments: str, stdin: object = None) -> str:
@@ -76,6 +76,7 @@ async def kubectl(tmp_path: Path, runner: TaskRunner) -> AsyncIterator[Kubectl]:
     await instance.stop()
 
 
+@pytest.mark.slow
 async def test_rollouts_look_as_on_a_cluster(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
 

@@ -18,7 +18,7 @@ from watchword.api.resources import CORE_EVENTS, PODS, SECRETS
 from watchword.apiserver.node.container_run import choose_backoff, is_restart_needed
 from watchword.apiserver.node.containers import UnmountedPath, expand, is_served, relocate, validate_runnable_pod
 from watchword.apiserver.node.model import NodeSettings
-from watchword.apiserver.node.pod_factory import PodFactory
+from watchword.apiserver.node.pod_factory import NodeEvents, PodFactory
 from watchword.kube.connect import incluster_credential, incluster_endpoint, is_in_cluster
 from watchword.local.workloads import WORKLOADS
 
@@ -35,7 +35,7 @@ def kubeconfig(value: str) -> list[Object]:
 async def a_pod(harness: NodeHarness, *arguments: str, **spec: Any) -> Object:
     """Create a pod as a workload's controller does, with its account's token mounted."""
     owner = {"apiVersion": "v1", "kind": "Node", "metadata": harness.get_node_metadata()}
-    pod_factory = PodFactory(harness.registry, lambda size: bytes(range(size)))
+    pod_factory = PodFactory(harness.registry, NodeEvents(harness.registry, harness.now, "test"))
     pod = await pod_factory.make(owner, a_template(*arguments, **spec))
     await harness.settles()
     return harness.get(PODS, pod["metadata"]["name"])
@@ -52,7 +52,7 @@ async def test_a_pod_finds_its_identity_and_nothing_of_the_server(harness: NodeH
     environment = container.launch.environment
     assert is_in_cluster(environment)
     assert incluster_endpoint(environment).server == "https://127.0.0.1:6443"
-    assert (await incluster_credential(environment=environment).current()).authorization is not None
+    assert (await incluster_credential(environment).current()).authorization is not None
     assert environment["HOME"] == str(root_of(container))
     assert environment["AWS_CONFIG_FILE"] == environment["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
     assert "KUBECONFIG" not in environment

@@ -53,6 +53,7 @@ def test_a_body_that_cannot_be_read_is_refused(body: bytes, media: str, code: in
         pytest.param(b"when: 2030-01-01\n", {"when": "2030-01-01"}, id="instants stay text"),
         pytest.param(b"1: x\ntrue: y\n", {"1": "x", "true": "y"}, id="keys become text"),
         pytest.param(b'{"a": [1, null]}', {"a": [1, None]}, id="JSON is YAML"),
+        pytest.param(b"{a: [1, x], b: {c: d}}", {"a": [1, "x"], "b": {"c": "d"}}, id="flow style is YAML"),
     ],
 )
 def test_yaml_means_what_json_could_say(body: bytes, expected: object) -> None:

@@ -186,7 +186,7 @@ def test_a_new_ca_is_published_long_before_it_signs(tmp_path: Path) -> None:
 
     calendar.today += timedelta(days=810)
     material.renew()
-    announced, still_signing = len(material.authorities.roots()), material.signing_authority()
+    announced, still_signing = len(material.trusted()), material.signing_authority()
     calendar.today += ANNOUNCED
     material.renew()
 
@@ -205,7 +205,7 @@ def test_expired_ca_is_not_trusted(tmp_path: Path) -> None:
 
     material.renew()
 
-    assert old.certificate not in material.authorities.roots()
+    assert old.certificate not in material.trusted()
 
 
 @pytest.mark.parametrize("days", [300, 850, 1200], ids=["serving certificate", "new CA", "after the last CA"])
@@ -230,7 +230,7 @@ def test_a_renewal_that_was_killed_after_any_write_is_completed(tmp_path: Path, 
 
         served = parse_certificate((folder / "serving.crt").read_bytes())
         assert not is_renewal_due(served, calendar.today)
-        assert not is_renewal_due(healed.authorities.known[-1].certificate, calendar.today)
+        assert not is_renewal_due(healed.authorities[-1].certificate, calendar.today)
     assert len(written) >= 2
 
 

@@ -224,6 +224,17 @@ async def test_client_that_never_finishes_the_handshake_is_cut(tmp_path: Path) -
         writer.close()
 
 
+async def test_client_that_does_not_speak_tls_is_cut_at_once(tmp_path: Path) -> None:
+    async with listening(tmp_path, ServerLimits(handshake_seconds=3600)) as (harness, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", harness.port)
+
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        async with asyncio.timeout(60):
+            assert await reader.read() == b""
+        writer.close()
+
+
 async def test_stop_does_not_wait_for_idle_clients(tmp_path: Path) -> None:
     async with listening(tmp_path, ServerLimits(drain_seconds=60)) as (harness, listener):
         context = ssl.create_default_context(cadata=harness.material.root_bundle.decode())

@@ -50,15 +50,6 @@ async def test_defaults_are_an_hour_and_this_plane(secured_api: Any) -> None:
     }
 
 
-async def test_too_long_lifetime_is_shortened_with_a_warning(secured_api: Any) -> None:
-    headers = {"Authorization": "Bearer admin-of-this-instance"}
-    response = await secured_api.send("POST", URL, {"spec": {"expirationSeconds": 500000}}, headers=headers)
-
-    expected = '299 - "requested expiration of 500000 seconds shortened to 86400 seconds"'
-    assert response.header("Warning") == expected
-    assert b'"expirationSeconds":86400' in response.body
-
-
 @pytest.mark.parametrize(
     ("body", "code", "message"),
     [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import cast
+
 import pytest
 
-from watchword.apiserver.serving.watch import WatchBroadcaster
+from watchword.apiserver.serving.watch import LONGEST_PAUSE, Watch, WatchBroadcaster
 from watchword.apiserver.store.memory import MemoryStore
 from watchword.apiserver.store.model import StoreChange, StoreEvent
 
@@ -66,3 +69,37 @@ async def test_removed_receiver_receives_nothing_more() -> None:
     await store.write(StoreChange(CLUSTERS, "edge-1", 0, lambda _: b"{}"))
 
     assert (receiver.received, broadcaster.count()) == ([], 0)
+
+
+class SlowWatch:
+    """Notes when it pushes; each push takes some seconds of the processor's time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.spent = seconds, 0.0
+        self.pushed: list[float] = []
+
+    def push_queued(self) -> None:
+        """Spend the time."""
+        self.spent += self.seconds
+        self.pushed.append(asyncio.get_running_loop().time())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pause"),
+    [
+        pytest.param(0.0004, 0.0, id="few watchers: at once"),
+        pytest.param(0.004, 0.008, id="many: twice as long as the push took"),
+        pytest.param(4.0, LONGEST_PAUSE, id="too many: no longer than a bound"),
+    ],
+)
+async def test_a_push_begins_after_a_pause_that_the_last_one_decides(seconds: float, pause: float) -> None:
+    slow = SlowWatch(seconds)
+    broadcaster, watch = WatchBroadcaster(MemoryStore(), lambda: slow.spent), cast("Watch", slow)
+    broadcaster.push_soon(watch)
+    await asyncio.sleep(0)
+
+    broadcaster.push_soon(watch)
+    await asyncio.sleep(1.0)
+
+    first, second = slow.pushed
+    assert second - first == pytest.approx(pause)

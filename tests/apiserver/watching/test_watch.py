@@ -167,7 +167,7 @@ async def test_a_watcher_that_falls_behind_is_cut_off_after_what_it_has(
 
 async def test_an_abandoned_stream_leaves_nothing_behind(api: Any) -> None:
     stream = await opened(api, resourceVersion="1")
-    broadcaster = api.plane._server._config.resources.verbs.watch.broadcaster
+    broadcaster = api.plane._server.resources.broadcaster
     first = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
     await create(api, "a")

@@ -31,6 +31,7 @@ def test_wheel_offers_the_extras_that_the_documentation_names(wheel: Path) -> No
     assert {"aws", "grpc"} <= extras
 
 
+@pytest.mark.slow
 def test_installed_command_brings_up_a_fleet(installed: Path, tmp_path: Path) -> None:
     where = subprocess.run(
         [installed / "python", "-c", "import watchword; print(watchword.__file__)"],

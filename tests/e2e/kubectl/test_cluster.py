@@ -6,6 +6,7 @@ import base64
 from pathlib import Path
 
 import orjson
+import pytest
 from tests.e2e.kubectl.conftest import NAMESPACE, Kubectl
 
 from watchword.pki.csr import build_csr
@@ -144,6 +145,7 @@ def test_a_certificate_is_approved_and_issued(kubectl: Kubectl, tmp_path: Path) 
     assert kubectl("get", "csr", "jane", "--no-headers").split()[-1] == "Approved,Issued"
 
 
+@pytest.mark.slow
 def test_workloads_are_scaled_and_rolled_out(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
     assert "successfully rolled out" in kubectl("rollout", "status", "deploy/web", "--timeout=20s")

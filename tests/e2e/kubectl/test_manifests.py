@@ -26,6 +26,7 @@ def run(*command: str, given: str = "") -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 async def test_a_hub_made_by_kubectl_can_be_found_by_a_token(tmp_path: Path) -> None:
     async with a_cluster_with_node(tmp_path / "hub") as kubeconfig:
         await asyncio.to_thread(make_hub_and_discover_it, kubeconfig, tmp_path)

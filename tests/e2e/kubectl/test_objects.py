@@ -38,6 +38,13 @@ def test_missing_object_gets_the_usual_not_found(kubectl: Kubectl) -> None:
     assert 'the server doesn\'t have a resource type "gadgets"' in kubectl.attempt("get", "gadgets").stderr
 
 
+def test_kind_that_is_not_served_is_named(kubectl: Kubectl) -> None:
+    gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "x"}}
+    for command in (["apply"], ["apply", "--server-side"], ["create"]):
+        refused = kubectl.attempt(*command, "-f", "-", stdin=gadget)
+        assert 'no matches for kind "Gadget" in version "example.com/v1"' in refused.stderr
+
+
 def test_apply_creates_keeps_and_changes(kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", "-", stdin=CONFIG) == "configmap/settings created\n"
     assert kubectl("apply", "-f", "-", stdin=CONFIG) == "configmap/settings unchanged\n"

@@ -116,6 +116,7 @@ def test_the_picture_fits_the_terminal_and_shows_the_fleet(tmp_path: Path, colum
     assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1  # the cursor is back
 
 
+@pytest.mark.slow
 def test_the_picture_follows_the_size_of_the_terminal(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path / "fleet", 80, 24, "--clusters", "1")
     terminal.read_until("ready in")

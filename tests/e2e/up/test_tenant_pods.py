@@ -67,6 +67,7 @@ async def connect_as_tenant(kubeconfig: Path, hub: Client) -> Client:
     return make_client(endpoint_of(read_kubeconfig(kubeconfig).choose("hub").cluster), FixedCredential(bearer))
 
 
+@pytest.mark.slow
 def test_pod_whose_kubeconfig_runs_a_program_fails_and_nothing_runs(start_up: Any, tmp_path: Path) -> None:
     trace, program = tmp_path / "trace", tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {trace}\n")

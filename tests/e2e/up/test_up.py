@@ -66,6 +66,7 @@ def iam_identities(kubeconfig: Path) -> dict[str, Any]:
     return run(read())
 
 
+@pytest.mark.slow
 def test_a_renewal_is_printed_with_the_time_at_which_it_happened(
     start_up: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

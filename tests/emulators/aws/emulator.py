@@ -26,6 +26,7 @@ from tests.emulators.aws.signatures import CLOCK_SKEW, PRESIGNED_LIFETIME, Reque
 from tests.emulators.aws.sts import SecurityTokenService
 from tests.emulators.aws.token_review import TokenReviewWebhook
 from tests.emulators.tls_server import LOOPBACK, TlsServer, serve_tls
+from tests.helpers.kubeconfigs import kubeconfig
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
@@ -39,7 +40,6 @@ from watchword.kube.kubeconfig import ResolvedContext
 from watchword.kube.kubeconfig_files import load_kubeconfig
 from watchword.pki.authority import Authority
 from watchword.runtime.clock import Clock, SystemClock
-from watchword.testing.credentials import kubeconfig
 
 AWS_AUTH = ObjectKey("kube-system", "aws-auth")
 KEY_SET_REQUEST = Request("GET", "/openid/v1/jwks", headers=(("Accept", "application/jwk-set+json"),))

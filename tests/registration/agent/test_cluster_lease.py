@@ -15,7 +15,7 @@ from watchword.api.names import CLUSTER_LEASE, ConditionType
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS, RBAC_GROUP, ROLE_BINDINGS, ROLES
 from watchword.kube.errors import Conflict
 from watchword.registration.agent.cluster_status import LeaseRenewalReconciler
-from watchword.registration.agent.hub_session import HubConnection
+from watchword.registration.agent.hub_connection import HubConnection
 from watchword.runtime.reconcile import RetryAfter
 from watchword.testing.builders import a_cluster, a_lease
 from watchword.testing.plane import Plane

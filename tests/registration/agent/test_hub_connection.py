@@ -12,7 +12,7 @@ import pytest
 
 from watchword.api.http import Request, Response
 from watchword.kube.errors import Unreachable
-from watchword.registration.agent.hub_session import HubConnection, OwnCredentialTransport
+from watchword.registration.agent.hub_connection import HubConnection, OwnCredentialTransport
 
 
 @dataclass

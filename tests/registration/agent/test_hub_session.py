@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
 
+import orjson
 import pytest
 from msgspec.structs import replace
 from tests.helpers.cluster_info_server import ClusterInfoServer, FakeNetwork
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey, Resource
+from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.credential_secret import hub_kubeconfig
 from watchword.credentials.driver import KUBECONFIG, NewCredential, Pending, SecretData, ValidCredential
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.kube.client import Client
-from watchword.kube.errors import ConfigError
+from watchword.kube.errors import CertificateRefused, ConfigError, Unreachable
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
-from watchword.kube.transport import InProcessTransport, Transport
-from watchword.kube.watch import WatchUpdate
+from watchword.kube.transport import InProcessTransport, RequestHandler, Transport
+from watchword.kube.watch import Snapshot, WatchUpdate
 from watchword.pki.authority import Authority
+from watchword.registration.agent.hub_connection import ConnectionReport, HubConnection
 from watchword.registration.agent.hub_endpoint import HubEndpoint, HubEndpointMonitor
 from watchword.registration.agent.hub_session import (
     REFUSAL_PATIENCE,
     REFUSAL_RETRY,
     REFUSAL_TRIAL,
     ActiveCredential,
-    ConnectionReport,
-    HubConnection,
     HubSession,
     is_new_refusal,
 )
@@ -279,21 +281,31 @@ async def refuse(_: Request) -> Response:
     return Response(401)
 
 
+async def refuse_handshake(_: Request) -> Response:
+    raise CertificateRefused("the hub rejected the client certificate", maybe_processed=False)
+
+
 @dataclass
 class RefusedConnector(RecordingConnector):
     """Its hub refuses the cluster's own credential."""
 
+    answer: RequestHandler = refuse
+
     def own(self, data: SecretData) -> Transport:
         super().own(data)
-        return InProcessTransport(refuse)
+        return InProcessTransport(self.answer)
 
 
-async def test_refused_credential_is_not_good_again_before_the_hub_has_answered() -> None:
-    session = Session(RefusedConnector(A))
+@pytest.mark.parametrize(
+    "answer", [pytest.param(refuse, id="with 401"), pytest.param(refuse_handshake, id="with a TLS alert")]
+)
+async def test_refused_credential_is_not_good_again_before_the_hub_has_answered(answer: RequestHandler) -> None:
+    session = Session(RefusedConnector(A, answer=answer))
     await session.session.resume(replace(session.valid, credential_id="X509SHA256=1"), a_secret(A))
 
     async with running(session.session.run(), "session"):
-        await session.session.connection.send(Request("GET", "/version"))
+        with contextlib.suppress(Unreachable):
+            await session.session.connection.send(Request("GET", "/version"))
         await asyncio.sleep((REFUSAL_PATIENCE + REFUSAL_RETRY + 2 * REFUSAL_TRIAL).total_seconds())
 
     assert session.session.refused_id == "X509SHA256=1"
@@ -319,6 +331,26 @@ async def test_note_that_cannot_be_written_is_tried_ever_less_often_until_it_is(
 
     assert failed <= 60
     assert len(requests) == failed + 1
+
+
+async def test_note_of_which_a_stale_cache_knew_nothing_is_removed() -> None:
+    requests, cache, key = list[Request](), Cache(unheard), ObjectKey("agents", "hub")
+    informer = cache.informer(SECRETS)
+
+    async def answer(request: Request) -> Response:
+        requests.append(request)
+        return Response(200, body=b"{}")
+
+    report = ConnectionReport()
+    report.connected()
+    async with running(report.report(Client.from_handler(answer), cache, key, Random(1)), "report"):
+        await asyncio.sleep(60)
+        assert requests == []
+        noted = {"uid": "1", "resourceVersion": "7", "annotations": {Annotation.HUB_UNREACHABLE: "down"}}
+        informer.handle_update(Snapshot([orjson.dumps(SECRETS.manifest(key, metadata=noted))], "7"))
+        await asyncio.sleep(60)
+
+    assert [request.method for request in requests] == ["PATCH"]
 
 
 REFUSAL = Pending("CSRDenied", "the hub denied the request", recheck=timedelta(minutes=2), failed=True)

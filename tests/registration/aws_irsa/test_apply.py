@@ -246,6 +246,7 @@ def test_role_is_created_in_the_partition_of_the_cluster(endpoint: str, tmp_path
     assert china.stored(wanted["roleName"]) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["hub", "cluster"])
 def test_printed_commands_create_what_apply_would(aws: Aws, whose: str) -> None:
     if not (Path(sys.executable).parent / "aws").is_file():
@@ -275,6 +276,7 @@ def test_aws_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert "AWS cannot be asked (EndpointConnectionError)" in done.stderr
 
 
+@pytest.mark.slow
 def test_refused_credentials_are_not_printed(tmp_path: Path) -> None:
     with moto_server(INITIAL_NO_AUTH_ACTION_COUNT="0") as strict:
         aws = Aws(strict, tmp_path, "hub")

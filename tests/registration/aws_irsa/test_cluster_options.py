@@ -7,7 +7,7 @@ import pytest
 from watchword.admin.join import ClusterMembership, klusterlet_manifest, validate_membership
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.operator.cluster_manager import hub_manifests
-from watchword.operator.klusterlet import agent_flags, agent_manifests, service_account_of
+from watchword.operator.klusterlet import agent_account, agent_flags, agent_manifests
 from watchword.processes.agent import validate_agent_options
 from watchword.registration.agent.options import AgentOptions
 from watchword.registration.aws_irsa.driver import AwsIrsaDriver
@@ -60,7 +60,7 @@ def test_operator_gives_the_agent_the_account_and_role_that_the_trust_policy_nam
 
     (account,) = [obj for resource, obj in agent_manifests(klusterlet) if resource is SERVICE_ACCOUNTS]
 
-    assert account["metadata"]["name"] == service_account_of(klusterlet).name == "klusterlet-registration-sa"
+    assert account["metadata"]["name"] == agent_account(klusterlet)[0].name == "klusterlet-registration-sa"
     role = account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"]
     assert role.startswith("arn:aws:iam::444455556666:role/ocm-managed-cluster-")
 

@@ -115,6 +115,7 @@ async def test_role_that_eks_does_not_see_yet_is_waited_for(account: Account) ->
     assert await AccessEntries(api, HUB, Random(1)).create(IDENTITY)
 
 
+@pytest.mark.slow
 async def test_next_process_continues_with_what_was_changed(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     agent = managed_cluster_role(HUB, IDENTITY.managed, PROVIDER, AgentAccounts())

@@ -124,6 +124,7 @@ async def test_cluster_joins_works_is_denied_and_returns_by_iam_alone(fleet: Iam
     assert (await client.list(CERTIFICATE_SIGNING_REQUESTS)).items == []
 
 
+@pytest.mark.slow
 async def test_secret_holds_an_exec_entry_and_no_token(fleet: IamFleet) -> None:
     edge = await joined_edge(fleet)
 
@@ -137,6 +138,7 @@ async def test_secret_holds_an_exec_entry_and_no_token(fleet: IamFleet) -> None:
     assert b"k8s-aws-v1" not in b"".join(data.values())
 
 
+@pytest.mark.slow
 async def test_agent_without_the_aws_command_signs_tokens_itself(fleet: IamFleet) -> None:
     no_aws = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
 

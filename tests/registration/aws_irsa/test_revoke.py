@@ -7,8 +7,9 @@ from datetime import timedelta
 from tests.registration.aws_irsa.aws_fleet import AwsFleet
 from tests.registration.aws_irsa.test_hub_identities import has_no_identity_condition
 
-from watchword.admin.revoke.kinds import plan_revocation
-from watchword.admin.revoke.revocation import RefusalMeasurement, RevocationContext, RevocationTarget
+from watchword.admin.accept import HubAdmin
+from watchword.admin.revoke.kinds import plan_cluster
+from watchword.admin.revoke.revocation import RefusalMeasurement
 from watchword.api.meta import ObjectKey
 from watchword.api.names import cluster_group_plain
 from watchword.api.resources import MANAGED_CLUSTERS
@@ -19,8 +20,8 @@ async def test_revoked_cluster_loses_its_rights_and_its_role(aws_fleet: AwsFleet
     aws_fleet.start_hub()
     identity = await aws_fleet.accepted()
     client = aws_fleet.members.client
-    context = RevocationContext(client=client, clock=aws_fleet.members.plane.clock)
-    planned = await plan_revocation(context, RevocationTarget("cluster", identity.cluster))
+    admin = HubAdmin(client, aws_fleet.members.plane.clock)
+    planned = await plan_cluster(admin, identity.cluster)
     before = [await probe.is_refused() for probe in planned.probes]
 
     assert await planned.act()

@@ -24,10 +24,11 @@ from watchword.api.names import (
 )
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.kube.client import Client
-from watchword.kube.errors import Forbidden, NotFound
+from watchword.kube.errors import CertificateRefused, Forbidden, NotFound
 from watchword.kube.request_sender import NO_RETRY
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, list_and_watch
+from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
 from watchword.registration.grpc.client.channel import EventChannel, GrpcCredential
@@ -58,11 +59,11 @@ class Agent:
         return key
 
 
-def connect(hub: GrpcHub, cluster: str) -> Client:
+def connect(hub: GrpcHub, cluster: str, signer: Authority | None = None) -> Client:
     key = PrivateKey.generate()
     subject = CertificateSubject(agent_user(cluster, "agent-1"), (cluster_group(cluster), MANAGED_CLUSTERS_GROUP))
     now = hub.fleet.plane.clock.now()
-    certificate = hub.authority.issue_client(key.public, subject, now=now, lifetime=timedelta(hours=1))
+    certificate = (signer or hub.authority).issue_client(key.public, subject, now=now, lifetime=timedelta(hours=1))
     endpoint = GrpcEndpoint(url=f"localhost:{hub.port}", ca_data=hub.authority.certificate.pem)
     credential = GrpcCredential(certificate=ClientCertificate(certificate.pem, key.pem))
     return Client(GrpcTransport(EventChannel(endpoint, credential, cluster=cluster), ObjectStores()), retry=NO_RETRY)
@@ -75,6 +76,14 @@ async def agent(hub: GrpcHub) -> AsyncIterator[Agent]:
     client = connect(hub, name)
     yield Agent(hub, name, client)
     await client.close()
+
+
+async def test_certificate_that_the_server_refuses_in_the_handshake_is_a_refused_credential(agent: Agent) -> None:
+    refused = connect(agent.hub, agent.name, signer=agent.hub.new_authority())
+
+    with pytest.raises(CertificateRefused, match="rejected the client certificate"):
+        await refused.get(MANAGED_CLUSTERS, agent.key)
+    await refused.close()
 
 
 async def test_agent_reads_its_own_cluster_and_no_other(agent: Agent) -> None:

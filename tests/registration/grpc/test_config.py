@@ -19,7 +19,7 @@ from watchword.registration.grpc.config import (
     parse_config,
     read_token,
 )
-from watchword.registration.grpc.driver import bootstrap_data
+from watchword.registration.grpc.driver import GrpcDriver
 
 CA = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 FROM_CLUSTERADM = f"""
@@ -101,14 +101,14 @@ TOKEN = Sensitive("cccccc.dddddddddddddddd")
 
 
 def test_join_without_server_adds_nothing() -> None:
-    assert bootstrap_data({}, TOKEN, {}) == {}
+    assert GrpcDriver().bootstrap_data({}, TOKEN, {}) == {}
 
 
 def test_join_writes_server_authority_and_token(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes(CA)
     flags = {"--grpc-server": "hub:8090", "--grpc-ca-file": str(tmp_path / "ca.crt")}
 
-    config = parse_config(bootstrap_data(flags, TOKEN, {})["config.yaml"])
+    config = parse_config(GrpcDriver().bootstrap_data(flags, TOKEN, {})["config.yaml"])
 
     assert config.endpoint == GrpcEndpoint(url="hub:8090", ca_data=CA)
     assert read_token(config).reveal() == TOKEN.reveal()
@@ -117,7 +117,7 @@ def test_join_writes_server_authority_and_token(tmp_path: Path) -> None:
 def test_second_join_replaces_the_token_and_keeps_the_server() -> None:
     present = {"config.yaml": bootstrap_config(GrpcEndpoint(url="hub:8090", ca_data=CA), Sensitive("old"))}
 
-    config = parse_config(bootstrap_data({}, TOKEN, present)["config.yaml"])
+    config = parse_config(GrpcDriver().bootstrap_data({}, TOKEN, present)["config.yaml"])
 
     assert config.endpoint == GrpcEndpoint(url="hub:8090", ca_data=CA)
     assert read_token(config).reveal() == TOKEN.reveal()
@@ -130,4 +130,4 @@ def test_join_with_unusable_authority_is_refused(content: bytes | None, tmp_path
         path.write_bytes(content)
 
     with pytest.raises(ConfigError, match="--grpc-ca-file"):
-        bootstrap_data({"--grpc-server": "hub:8090", "--grpc-ca-file": str(path)}, TOKEN, {})
+        GrpcDriver().bootstrap_data({"--grpc-server": "hub:8090", "--grpc-ca-file": str(path)}, TOKEN, {})

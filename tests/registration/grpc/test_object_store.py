@@ -10,7 +10,7 @@ import pytest
 from watchword.api.meta import Object, ObjectKey
 from watchword.registration.grpc.client.object_events import ObjectCodec, ObjectEvent, WorkCodec
 from watchword.registration.grpc.client.object_store import ObjectStore, StoredObject
-from watchword.registration.grpc.client.transport import Selection, watch_changes
+from watchword.registration.grpc.client.transport import watch_changes
 from watchword.registration.grpc.cloud_events import DataType
 
 FIRST = 1000
@@ -39,8 +39,8 @@ class Watch:
         self._sent: dict[str, StoredObject] = {}
         self._position = -1
 
-    def changes(self, selects: Selection = lambda _: True) -> list[tuple[str, int]]:
-        lines = [orjson.loads(line) for line in watch_changes(self._store, selects, self._sent, since=self._position)]
+    def changes(self) -> list[tuple[str, int]]:
+        lines = [orjson.loads(line) for line in watch_changes(self._store, self._sent, since=self._position)]
         self._position = self._store.revision
         return [(line["type"], int(line["object"]["metadata"]["resourceVersion"])) for line in lines]
 
@@ -96,15 +96,6 @@ def test_object_that_is_replaced_under_its_name_is_deleted_first(store: ObjectSt
 
     assert [type_ for type_, _ in watch.changes()] == ["DELETED", "ADDED"]
     assert store.versions == {"u2": "2"}
-
-
-def test_object_that_a_watch_selects_no_longer_is_deleted_from_it(store: ObjectStore) -> None:
-    watch = Watch(store)
-    store.receive(received("1", spec={"a": 1}))
-    watch.changes()
-    store.receive(received("2", spec={"a": 2}))
-
-    assert watch.changes(lambda obj: obj["spec"]["a"] == 1) == [("DELETED", FIRST + 2)]
 
 
 def test_result_of_our_own_write_is_no_second_change(store: ObjectStore) -> None:

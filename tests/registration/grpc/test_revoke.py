@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.registration.grpc.grpc_fleet import GrpcFleet
 
-from watchword.addons.catalog import ADDON_CATALOG
+from watchword.admin.accept import HubAdmin
 from watchword.admin.revoke.holders import HolderLookup, read_held_entries
-from watchword.admin.revoke.kinds import plan_revocation
-from watchword.admin.revoke.revocation import RefusalMeasurement, RevocationContext, RevocationTarget
+from watchword.admin.revoke.kinds import plan_cluster
+from watchword.admin.revoke.revocation import RefusalMeasurement
 from watchword.api.resources import CONFIG_MAPS
 from watchword.kube.access_reviews import UserIdentity
 from watchword.kube.credentials import Credential
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.real_time
 
 async def test_revoked_cluster_receives_nothing(grpc_fleet: GrpcFleet) -> None:
     name, other = await grpc_fleet.joined(), await grpc_fleet.joined()
-    context = RevocationContext(client=grpc_fleet.client, clock=SystemClock())
-    planned = await plan_revocation(context, RevocationTarget("cluster", name))
+    admin = HubAdmin(grpc_fleet.client, SystemClock())
+    planned = await plan_cluster(admin, name)
     assert [await probe.is_refused() for probe in planned.probes] == [False, False]
 
     assert await planned.act()
@@ -43,7 +43,7 @@ async def test_certificate_for_the_grpc_server_is_named_with_its_cluster(grpc_fl
     users = "users: [{name: agent, user: {client-certificate: tls.crt, client-key: tls.key}}]"
     (laptop / "kubeconfig").write_text(f"apiVersion: v1\nkind: Config\n{users}\n")
 
-    lookup = HolderLookup(grpc_fleet.client, SystemClock(), ADDON_CATALOG, refuse)
+    lookup = HolderLookup(grpc_fleet.client, SystemClock(), refuse)
     found = [await lookup.find(entry) for entry in read_held_entries(laptop)]
     assert [f"watchword revoke cluster {name}" in holding.problem for holding in found] == [True]
     assert not any(holding.is_harmless for holding in found)

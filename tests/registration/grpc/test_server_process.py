@@ -51,6 +51,7 @@ async def send_again(agent: GrpcAgent, event: object) -> None:
             raise
 
 
+@pytest.mark.slow
 async def test_killed_server_loses_nothing_that_it_acknowledged(hub: GrpcHub, tmp_path: Path) -> None:
     process = await start_process(hub, tmp_path / "server.log")
     name = await hub.accepted()

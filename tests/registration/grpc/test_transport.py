@@ -20,7 +20,6 @@ from watchword.api.http import Request
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
-    EVENTS,
     LEASES,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
@@ -30,6 +29,7 @@ from watchword.api.sensitive import Sensitive
 from watchword.kube.client import Client
 from watchword.kube.errors import (
     AlreadyExists,
+    BadRequest,
     Conflict,
     Forbidden,
     MethodNotAllowed,
@@ -151,7 +151,6 @@ async def test_object_that_the_hub_does_not_have_is_not_found(client: Client) ->
         pytest.param(lambda client: client.delete(MANAGED_CLUSTERS, KEY), id="delete"),
         pytest.param(lambda client: client.get(SECRETS, ObjectKey("edge", "s")), id="another kind"),
         pytest.param(lambda client: client.read("/version"), id="no resource"),
-        pytest.param(lambda client: client.list(EVENTS, namespace="edge"), id="list of what is only written"),
         pytest.param(lambda client: client.patch(MANAGED_CLUSTERS, KEY, {"spec": {}}), id="patch of a spec"),
     ],
 )
@@ -195,10 +194,16 @@ async def test_watch_that_missed_changes_has_to_list_again(server: ScriptedServe
         assert response.status == 410
 
 
-async def test_watch_of_other_labels_reports_nothing(server: ScriptedServer, client: Client) -> None:
-    server.objects[CLUSTER] = [cluster_event(server, "resync_response", "9")]
-
-    assert (await client.list(MANAGED_CLUSTERS, labels="a=b")).items == []
+@pytest.mark.parametrize(
+    ("labels", "fields"),
+    [
+        pytest.param("a=b", "", id="other labels"),
+        pytest.param("", "metadata.name=other", id="another name"),
+    ],
+)
+async def test_selectors_that_the_hub_does_not_apply_are_refused(client: Client, labels: str, fields: str) -> None:
+    with pytest.raises(BadRequest, match="reads all of its objects of a kind"):
+        await client.list(MANAGED_CLUSTERS, labels=labels, fields=fields)
 
 
 async def test_stream_that_ends_is_opened_again_with_a_resync_of_newer_versions(

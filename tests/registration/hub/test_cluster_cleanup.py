@@ -10,11 +10,12 @@ import pytest
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Annotation, service_account_user
+from watchword.api.rbac import rules_of
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.kube.client import Client
 from watchword.operator.cluster_manager import CLEANER
-from watchword.operator.rbac import CLEANER_RULES
+from watchword.operator.rbac import CLEANER_RIGHTS
 from watchword.operator.rendering import cluster_role_with_binding
 from watchword.registration.hub import installation as prerequisites
 from watchword.registration.hub.cluster_removal import RETENTION, ClusterCleanup, is_due_for_deletion
@@ -97,7 +98,7 @@ class RejoinsFirst:
 
 
 async def with_rights_of_the_cleaner(plane: Plane) -> Client:
-    for resource, obj in cluster_role_with_binding("test-cluster-cleaner", CLEANER_RULES, CLEANER):
+    for resource, obj in cluster_role_with_binding("test-cluster-cleaner", rules_of(CLEANER_RIGHTS), CLEANER):
         await plane.client().apply(resource, obj, force=True)
     return plane.client(service_account_user(CLEANER.namespace, CLEANER.name), ["system:serviceaccounts"])
 

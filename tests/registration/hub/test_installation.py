@@ -26,7 +26,7 @@ from watchword.operator.process import OperatorOptions, run_operator
 from watchword.processes.hub import HubOptions, run_hub
 from watchword.registration.hub import installation
 from watchword.registration.hub.installation import install_agent_token_policy, is_installed, policy_manifests
-from watchword.runtime.first_requests import FirstRequests
+from watchword.runtime.manager import run_first_requests
 from watchword.runtime.metrics import Metrics
 from watchword.testing.plane import Plane
 from watchword.testing.process import free_port
@@ -47,8 +47,8 @@ class Network(FaultyTransport):
 async def test_hub_waits_for_its_api_server(plane: Plane) -> None:
     client = plane.fresh_client()
     network = Network(client.transport)
-    first = FirstRequests(Random(1), Metrics())
-    installing = asyncio.create_task(first.run(lambda: installation.install(client.over(network))))
+    first = run_first_requests(lambda: installation.install(client.over(network)), Random(1), Metrics())
+    installing = asyncio.create_task(first)
     await network.tried.wait()
     assert not installing.done()
 
@@ -75,7 +75,7 @@ async def test_hub_does_not_wait_for_a_server_that_it_does_not_trust() -> None:
         raise Untrusted("its certificate is signed by another authority", maybe_processed=False)
 
     with pytest.raises(Untrusted):
-        await FirstRequests(Random(1), Metrics()).run(lambda: installation.install(Client.from_handler(untrusted)))
+        await run_first_requests(lambda: installation.install(Client.from_handler(untrusted)), Random(1), Metrics())
 
 
 @pytest.mark.real_time

@@ -20,7 +20,7 @@ from tests.simulation.timing import PATIENCE, SIGNER, follow_options
 
 from watchword.accounts.agent.process import AccountsAgentOptions, AccountsAgentTiming, run_accounts_agent
 from watchword.accounts.hub.controllers import AccountsManagerOptions, run_accounts_manager
-from watchword.accounts.hub.definition import CREDENTIAL_SECRET, DEPLOYMENT
+from watchword.accounts.hub.definition import DEPLOYMENT
 from watchword.api.accounts import ADDON_NAME, AccountSecret, copy_name
 from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
@@ -42,15 +42,15 @@ from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.lifecycle import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.endpoint import Endpoint
-from watchword.runtime.backoff import Quarantine
 from watchword.runtime.manager import ManagerOptions
+from watchword.runtime.work_queue import Quarantine
 from watchword.testing.builders import an_addon
 
 HUB = "accounts-hub"
 STORED_EVENTS = Resource("", "v1", "events", "Event")  # both groups are stored as this
 ROBOT, CREW = "robot", "crew"
 TEAM = "team-a"  # a namespace, and the set that is bound to it
-CREDENTIAL = ObjectKey(ADDON_NAMESPACE, CREDENTIAL_SECRET)
+CREDENTIAL = ObjectKey(ADDON_NAMESPACE, f"{ADDON_NAME}-hub-kubeconfig")
 TAMPERED: tuple[Object, ...] = (
     {"metadata": {"labels": {Label.MANAGED_ACCOUNT: None}}},
     {"metadata": {"annotations": {Annotation.TOKEN_SERVER: "https://elsewhere.example:6443"}}},

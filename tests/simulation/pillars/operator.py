@@ -35,8 +35,8 @@ from watchword.operator.cluster_manager import CLUSTER_MANAGER, hub_manifests, v
 from watchword.operator.klusterlet import agent_manifests, validate_klusterlet
 from watchword.operator.process import OperatorOptions, run_operator
 from watchword.operator.rendering import OPERATOR, image_of_operator
-from watchword.runtime.backoff import Quarantine
 from watchword.runtime.diff import Comparison, choose_changes
+from watchword.runtime.work_queue import Quarantine
 
 AGENT, HUB = ObjectKey.cluster("klusterlet"), ObjectKey.cluster(CLUSTER_MANAGER)
 IMAGES = ("registry.example/watchword:1", "registry.example/watchword:2", "registry.example/watchword:3")

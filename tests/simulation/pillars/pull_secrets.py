@@ -19,7 +19,7 @@ from tests.simulation.settings import DAY, HOUR, MINUTE
 from tests.simulation.timing import PATIENCE, SIGNER, follow_options
 
 from watchword.api.meta import Object, ObjectKey, annotations_of
-from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE
+from watchword.api.names import ADDON_NAMESPACE, AGENT_NAMESPACE, PULL_SECRETS_NAMESPACE
 from watchword.api.pull_secrets import (
     ANNOTATION_ACCOUNT,
     ANNOTATION_PULL_SECRET,
@@ -28,12 +28,11 @@ from watchword.api.pull_secrets import (
     DOCKERCFG_KEY,
     DOCKERCFG_TYPE,
     LABEL_PULL_SECRETS,
-    PULL_SECRETS_NAMESPACE,
 )
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from watchword.credentials.lifecycle import read_bound_token
 from watchword.pullsecrets.process import PullSecretOptions, run_pull_secrets
-from watchword.runtime.backoff import Quarantine
+from watchword.runtime.work_queue import Quarantine
 
 BUILD = "build"
 BUILDERS = ("builder", "tester")

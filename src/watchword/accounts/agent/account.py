@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import structlog
 from msgspec import Struct
 
-from watchword.accounts.agent.token_secrets import HeldToken, LocalAccount, TokenSecrets, decide_token
+from watchword.accounts.agent.token_secrets import HeldToken, LocalAccount, TokenSecrets
 from watchword.api.accounts import Account, choose_declaration, resource_of
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import format_issued
@@ -23,9 +23,9 @@ from watchword.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import BeingDeleted, NameConflict
+from watchword.runtime.metrics import TokenRefreshMetrics
 from watchword.runtime.reconcile import FIRST_RECHECK, Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
-from watchword.runtime.token_metrics import TokenRefreshMetrics
 
 PRESENT, SECRET, REPORTED, SCHEDULED = (
     ConditionType.ALL_ACCOUNTS_PRESENT,
@@ -76,8 +76,7 @@ class AccountReconciler(Struct, frozen=True):
             return Done()
         except KubeError as error:
             if not isinstance(error, Conflict):
-                change = absent_account("ServiceAccountFailed", str(error))
-                await self._report(account, declared, change)
+                await self._report(account, declared, absent_account("ServiceAccountFailed", str(error)))
             raise
         return await self._keep_token(account, declared, uid_of(service_account))
 
@@ -86,10 +85,10 @@ class AccountReconciler(Struct, frozen=True):
         held: HeldToken | None = None
         try:
             held = await self.secrets.held(account, declared, local)
-            decision = decide_token(account, local, held, self.secrets.trust, now=now)
+            decision = self.secrets.decide(account, local, held, now=now)
             if isinstance(decision, Obtain):
                 held = await self._request(account, declared, local, decision.reason)
-                decision = decide_token(account, local, held, self.secrets.trust, now=now)
+                decision = self.secrets.decide(account, local, held, now=now)
         except NameConflict as conflict:
             # The Secret may be the account's own, written by this agent or one before it, and not granted yet.
             if now - self.secrets.conflict_since(account.key, now) < GRANT_PATIENCE:
@@ -159,25 +158,13 @@ class AccountReconciler(Struct, frozen=True):
         return ObjectKey(self.accounts.namespace, key.name)
 
 
-class AgentAccount(Struct, frozen=True):
-    """The ServiceAccount that the agent runs as: what it makes goes with it, and is never named like it."""
-
-    name: str = ""
-    uid: str = ""
-
-    def owner_references(self) -> list[Object]:
-        """Return the reference by which removing the agent removes every account that it made."""
-        owner = {"apiVersion": "v1", "kind": SERVICE_ACCOUNTS.kind, "name": self.name, "uid": self.uid}
-        return [owner] if self.name and self.uid else []
-
-
 class ServiceAccounts(Struct, frozen=True):
     """The managed ServiceAccounts in the agent's namespace."""
 
     reader: Reader
     client: Client
     namespace: str
-    agent: AgentAccount
+    owners: Sequence[Object]  # references to the account that the agent runs as: what it makes goes with it
 
     async def ensure(self, account: Account, declared: Sequence[Object], *, known_uid: str = "") -> Object:
         """Return the ServiceAccount as it stands afterwards; the one with the known UID is the account's in any case.
@@ -186,17 +173,15 @@ class ServiceAccounts(Struct, frozen=True):
         that was made for an account of that name which is gone.
         """
         name = account.key.name
-        if name == self.agent.name:
+        if any(name == owner["name"] for owner in self.owners):
             raise NameConflict(f"{name} is the service account of the agent itself: choose another name")
-        key = ObjectKey(self.namespace, name)
-        await self._remove_predecessor(key, {uid_of(obj) for obj in declared})
-        uids = {uid_of(obj) for obj in declared}
+        key, uids = ObjectKey(self.namespace, name), {uid_of(obj) for obj in declared}
+        await self._remove_predecessor(key, uids)
         metadata: Object = {
             "labels": {Label.MANAGED_ACCOUNT: "true"},
             "annotations": {Annotation.ACCOUNT_UID: account.uid},
         }
-        owners = self._agent_now().owner_references()
-        if owners:
+        if owners := self._current_owners():
             metadata["ownerReferences"] = owners
         wanted = SERVICE_ACCOUNTS.manifest(key, metadata=metadata, automountServiceAccountToken=False)
         try:
@@ -241,14 +226,16 @@ class ServiceAccounts(Struct, frozen=True):
         return self.reader.get(SERVICE_ACCOUNTS, key) is not None
 
     def _is_own(self, found: Object) -> bool:
-        uid = self._agent_now().uid
-        owners = found["metadata"].get("ownerReferences") or []
-        return bool(uid) and any(owner.get("uid") == uid for owner in owners)
+        uids = {owner["uid"] for owner in self._current_owners()}
+        return any(owner.get("uid") in uids for owner in found["metadata"].get("ownerReferences") or ())
 
-    def _agent_now(self) -> AgentAccount:
-        """Return the agent's account with the UID that it has now: it may have been created again since the start."""
-        found = self.reader.get(SERVICE_ACCOUNTS, ObjectKey(self.namespace, self.agent.name))
-        return self.agent if found is None else AgentAccount(self.agent.name, uid_of(found))
+    def _current_owners(self) -> list[Object]:
+        """Return the owners with the UIDs that they have now: one may have been created again since the start."""
+        keys = [ObjectKey(self.namespace, owner["name"]) for owner in self.owners]
+        found = [self.reader.get(SERVICE_ACCOUNTS, key) for key in keys]
+        pairs = zip(self.owners, found, strict=True)
+        rows = (owner if now is None else {**owner, "uid": uid_of(now)} for owner, now in pairs)
+        return [row for row in rows if row["uid"]]  # an impersonated account has none
 
     async def _remove_predecessor(self, key: ObjectKey, uids: set[str]) -> None:
         """Delete what an account of that name left that is gone: its tokens must not outlive it."""

@@ -7,12 +7,12 @@ from random import Random, SystemRandom
 import structlog
 from msgspec import Struct, field
 
-from watchword.accounts.agent.account import AccountReconciler, AgentAccount, ServiceAccounts
-from watchword.accounts.agent.token_secrets import HubSecrets, TokenSecrets, TokenTrial
+from watchword.accounts.agent.account import AccountReconciler, ServiceAccounts
+from watchword.accounts.agent.token_secrets import HubSecrets, TokenSecrets
 from watchword.accounts.metrics import WHERE
 from watchword.addons.lease import AddonLease, UsedCredential, own_account
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import ObjectKey, Resource
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.credentials.evidence import (
     EvidenceMonitor,
@@ -30,14 +30,14 @@ from watchword.kube.errors import Forbidden, KubeError, NotFound
 from watchword.kube.request_sender import decode
 from watchword.kube.watch import WatchOptions
 from watchword.runtime.api_server_connection import ApiServerConnection
-from watchword.runtime.backoff import Quarantine
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.event_loop import run_until_stopped, running
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.metrics import TokenRefreshMetrics
 from watchword.runtime.reconcile import ControllerSpec, Trigger, TriggerSource
-from watchword.runtime.token_metrics import TokenRefreshMetrics
+from watchword.runtime.work_queue import Quarantine
 
 CLUSTER = "cluster"  # the name of the connection to the agent's own cluster
 KINDS_EVERY = 60.0  # seconds between two questions whether the hub serves the other group of accounts, too
@@ -89,7 +89,6 @@ async def _keep_accounts(
     hub: Client, local: Client, options: AccountsAgentOptions, *, kinds: tuple[Resource, ...], stop: asyncio.Event
 ) -> None:
     timing, owners = options.timing, await own_account(local)
-    agent = AgentAccount(owners[0]["name"], owners[0]["uid"]) if owners else AgentAccount()
     manager = Manager(
         ManagerOptions(
             f"watchword.dev/{ADDON_NAME}",
@@ -105,42 +104,28 @@ async def _keep_accounts(
     for kind in kinds:
         at_hub.cache.informer(kind, WatchScope(namespace=options.cluster))
     at_cluster.cache.informer(SERVICE_ACCOUNTS, WatchScope(namespace=options.namespace, labels=SELECTOR))
-    if agent.name:
-        own = WatchScope.single(ObjectKey(options.namespace, agent.name))
+    for owner in owners:
+        own = WatchScope.single(ObjectKey(options.namespace, owner["name"]))
         at_cluster.cache.informer(SERVICE_ACCOUNTS, own)  # created again, it has another UID: the owner of what is made
-    trial = TokenTrial(options.connect or connect_with_token(options.endpoint))
     evidence = TokenEvidence(SigningKeys(timing.signer))
-    secrets = TokenSecrets(HubSecrets(at_hub.client), options.endpoint, trial, evidence)
-    accounts = ServiceAccounts(at_cluster.cache, at_cluster.client, options.namespace, agent)
+    connect = options.connect or connect_with_token(options.endpoint)
+    secrets = TokenSecrets(HubSecrets(at_hub.client), options.endpoint, connect, evidence)
+    accounts = ServiceAccounts(at_cluster.cache, at_cluster.client, options.namespace, owners)
     source = TriggerSource()
     metrics = TokenRefreshMetrics(manager.metrics.registry, "account", WHERE)
     reconciler = AccountReconciler(at_hub.cache, at_hub.status, accounts, secrets, options.clock, kinds, metrics)
-    manager.add(account_controller(options.cluster, kinds, reconciler, source))
+    triggers = (
+        *(Trigger(kind, lambda obj: [ObjectKey.of(obj)]) for kind in kinds[1:]),
+        Trigger(SERVICE_ACCOUNTS, lambda obj: [ObjectKey(options.cluster, obj["metadata"]["name"])], CLUSTER),
+    )
+    name = "managed-service-account"
+    manager.add(ControllerSpec(name, kinds[0], reconciler, triggers, workers=WORKERS, trigger_source=source))
     manager.add_job("authority", lambda: _follow_authority(timing.authority, secrets, at_hub.cache, kinds, source))
     learn = learn_published_keys(evidence.keys, local)  # one request for all; every account has the right
     monitor = EvidenceMonitor(evidence, options.clock, options.random, learn, secrets.known_accounts, source)
     manager.add_job("signing keys", monitor.run)
     manager.add_job("lease", lambda: _renew_lease(at_cluster, UsedCredential(at_hub.client, options.clock), options))
     await manager.run(stop)
-
-
-def account_controller(
-    cluster: str, kinds: tuple[Resource, ...], reconciler: AccountReconciler, source: TriggerSource
-) -> ControllerSpec:
-    """Return the agent's one controller: the accounts of its cluster."""
-
-    def account_of(service_account: Object) -> list[ObjectKey]:
-        return [ObjectKey(cluster, service_account["metadata"]["name"])]
-
-    others = tuple(Trigger(kind, lambda obj: [ObjectKey.of(obj)]) for kind in kinds[1:])
-    return ControllerSpec(
-        "managed-service-account",
-        kinds[0],
-        reconciler,
-        (*others, Trigger(SERVICE_ACCOUNTS, account_of, CLUSTER)),
-        workers=WORKERS,
-        trigger_source=source,
-    )
 
 
 async def find_served_kinds(hub: Client, cluster: str, backoff: Backoff, random: Random) -> tuple[Resource, ...]:

@@ -38,16 +38,13 @@ from watchword.kube.tokens import IssuedToken
 from watchword.runtime.diff import apply_merge_patch
 from watchword.runtime.errors import NameConflict
 
-_FIRST_ONLY = (Annotation.TOKEN_SERVER,)
-"""What the agent says where a Secret does not say it: the hub may know better."""
-
 
 class TokenSecrets(Struct):
     """The Secrets of one cluster's accounts at the hub; remembers what they hold, and never the tokens."""
 
     secrets: HubSecrets
     endpoint: Endpoint  # of the cluster's API server
-    trial: TokenTrial
+    connect: TokenClientFactory  # how a token is shown to the cluster
     evidence: TokenEvidence = field(default_factory=TokenEvidence)  # of the cluster
     _held: dict[ObjectKey, HeldToken] = field(default_factory=dict)
     _conflicts: dict[ObjectKey, datetime] = field(default_factory=dict)  # since when a Secret is in the way
@@ -56,9 +53,8 @@ class TokenSecrets(Struct):
     def ca(self) -> bytes:
         return read(self.endpoint.ca)
 
-    @property
-    def trust(self) -> ClusterTrust:
-        return ClusterTrust(self.ca, self.evidence)
+    def decide(self, account: Account, local: LocalAccount, held: HeldToken | None, *, now: datetime) -> Decision:
+        return decide_token(account, local, held, self.ca, self.evidence, now=now)
 
     def known_accounts(self) -> list[ObjectKey]:
         return list(self._held)
@@ -87,10 +83,10 @@ class TokenSecrets(Struct):
         found = HeldToken.read_claims(secret)
         if found is None or not is_adoptable(account, found, local, self.ca):
             return None
-        if not await self.trial.is_accepted(secret.token, local):
+        if not await is_accepted(self.connect, secret.token, local):
             return None
         record = self._record(account, IssuedToken(secret.token, found.token.expires_at), found.token.issued_at)
-        kept = (Annotation.ROTATION_REQUEST, *(_FIRST_ONLY if secret.server else ()))
+        kept = (Annotation.ROTATION_REQUEST, Annotation.TOKEN_SERVER if secret.server else "")
         notes = {name: text for name, text in record.items() if name not in kept}
         metadata = {"annotations": notes, "ownerReferences": [owner_reference(obj) for obj in declared]}
         stored = await self.secrets.change(account.key, found.secret_uid, {"metadata": metadata})
@@ -139,13 +135,14 @@ class TokenSecrets(Struct):
         self._conflicts.pop(key, None)
 
     async def _replace(self, uid: str, wanted: Object) -> Object | None:
-        notes = {name: text for name, text in wanted["metadata"]["annotations"].items() if name not in _FIRST_ONLY}
+        notes = {**wanted["metadata"]["annotations"]}
+        server = {Annotation.TOKEN_SERVER: notes.pop(Annotation.TOKEN_SERVER)}
         patch = {"metadata": {**wanted["metadata"], "annotations": notes}, "data": {**wanted["data"]}}
         stored = await self.secrets.change(ObjectKey.of(wanted), uid, patch)
         if stored is None or Annotation.TOKEN_SERVER in annotations_of(stored):
             return stored
-        missing = {name: wanted["metadata"]["annotations"][name] for name in _FIRST_ONLY}
-        return await self.secrets.change(ObjectKey.of(wanted), uid, {"metadata": {"annotations": missing}})
+        # Said only where the Secret does not say it: the hub may know better.
+        return await self.secrets.change(ObjectKey.of(wanted), uid, {"metadata": {"annotations": server}})
 
     async def _take_over(self, wanted: Object, declared: Sequence[Object]) -> Object:
         key = ObjectKey.of(wanted)
@@ -214,23 +211,19 @@ class HubSecrets(Struct, frozen=True):
             return None
 
 
-class TokenTrial(Struct, frozen=True):
-    """Shows a token to the cluster: the agent may not review tokens, and every token may ask whose it is."""
-
-    connect: TokenClientFactory
-
-    async def is_accepted(self, token: Sensitive[str], account: LocalAccount) -> bool:
-        try:
-            client = self.connect(token)
-        except ConfigError:  # no server would accept such a text
-            return False
-        try:
-            found = await who_am_i(client)
-        except (Unauthorized, Forbidden):
-            return False
-        finally:
-            await client.close()
-        return (found.username, found.uid) == (account.user, account.uid)
+async def is_accepted(connect: TokenClientFactory, token: Sensitive[str], account: LocalAccount) -> bool:
+    """Show a token to the cluster: the agent may not review tokens, and every token may ask whose it is."""
+    try:
+        client = connect(token)
+    except ConfigError:  # no server would accept such a text
+        return False
+    try:
+        found = await who_am_i(client)
+    except (Unauthorized, Forbidden):
+        return False
+    finally:
+        await client.close()
+    return (found.username, found.uid) == (account.user, account.uid)
 
 
 def is_adoptable(account: Account, held: HeldToken, local: LocalAccount, ca: bytes) -> bool:
@@ -282,23 +275,23 @@ class HeldToken(Struct, frozen=True):
         )
 
 
-class ClusterTrust(Struct, frozen=True):
-    """What the cluster says of itself now: the authority of its server, and what it says of tokens."""
-
-    ca: bytes
-    evidence: TokenEvidence
-
-
 def decide_token(
-    account: Account, local: LocalAccount, held: HeldToken | None, trust: ClusterTrust, *, now: datetime
+    account: Account,
+    local: LocalAccount,
+    held: HeldToken | None,
+    ca: bytes,
+    evidence: TokenEvidence,
+    *,
+    now: datetime,
 ) -> Decision:
+    """Decide from what the cluster says of itself now: the authority of its server, and its word about tokens."""
     if held is None:
         return Obtain(Reason.MISSING)
     wanted = Wanted(
         Subject(local.user, account_uid=local.uid),
         seed=account.uid,
         request=account.request,
-        place=digest(trust.ca),
+        place=digest(ca),
         rotation=account.rotation_request,
         renews=account.rotates,
     )
@@ -311,8 +304,7 @@ def decide_token(
         place=held.ca_digest,
         rotation=held.rotation_request,
     )
-    evidence = trust.evidence.about(token, seed=account.uid, requested=account.validity)
-    return decide(wanted, found, evidence, now=now)
+    return decide(wanted, found, evidence.about(token, seed=account.uid, requested=account.validity), now=now)
 
 
 def digest(ca: bytes) -> str:

@@ -1,42 +1,35 @@
 """The controllers of the hub side, as data, and the process that runs them beside another hub."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random, SystemRandom
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from watchword.accounts.grants import GRANTS, account_of_work, accounts_of_record, find_rights, grant_work
-from watchword.accounts.hub import replicas
+from watchword.accounts.hub import set_account
 from watchword.accounts.hub.account_guard import AccountGuardReconciler, is_confirmed
 from watchword.accounts.hub.definition import SECRETS_ROLE, accounts_addon, install
-from watchword.accounts.hub.replicas import BY_NAMESPACE, BY_SET, BY_SOURCE, ReplicaWriter, accounts_of_namespace
-from watchword.accounts.hub.set_account import SetAccountReconciler
+from watchword.accounts.hub.set_account import (
+    BY_NAMESPACE,
+    BY_SET,
+    BY_SOURCE,
+    ReplicaWriter,
+    SetAccountReconciler,
+    accounts_of_namespace,
+)
 from watchword.accounts.metrics import HubAccountMetrics
 from watchword.addons.definition import AddonDefinition
 from watchword.addons.hub import definition_controllers as addons
-from watchword.addons.hub.definition_controllers import (
-    USER_MANAGED_ROLES,
-    AddonParts,
-    no_definitions,
-    single_addon_lookup,
-)
+from watchword.addons.hub.definition_controllers import USER_MANAGED_ROLES, AddonParts, single_addon_lookup
 from watchword.api import resources
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME, SELECTOR, is_owned_by, read_token_validity
 from watchword.api.addon import SERVED_IN_HUB, Addon, is_served_in_hub
-from watchword.api.credential_report import CredentialValidity, format_validity
-from watchword.api.meta import (
-    Object,
-    ObjectKey,
-    Resource,
-    annotations_of,
-    is_deleting,
-    labels_of,
-    owner_reference,
-    uid_of,
-)
+from watchword.api.credential_report import format_validity
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference, uid_of
 from watchword.api.names import Annotation, Label
 from watchword.api.time import parse_rfc3339
 from watchword.kube.client import Client
@@ -48,7 +41,8 @@ from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.reconcile import ControllerSpec, Done, KeyMapper, Outcome, Reader, RetryAfter, Trigger
+from watchword.runtime.raw_objects import Delta
+from watchword.runtime.reconcile import ControllerSpec, Done, Observer, Outcome, Reader, RetryAfter, Trigger
 
 BY_GRANT = "grant"  # works by the account whose right they grant
 
@@ -151,68 +145,38 @@ def _is_ours(role: Object) -> bool:
     return labels_of(role).get(Label.ADDON_NAME) == ADDON_NAME
 
 
-class AccountEventReconciler(Struct, frozen=True):
-    """Reconciles ManagedServiceAccount of one group; what is seen first is no news."""
+class AccountEvents(Struct, frozen=True):
+    """Observes ManagedServiceAccount; what is seen first is no news."""
 
-    reader: Reader
     events: EventRecorder
-    kind: Resource
-    seen: dict[ObjectKey, tuple[Object, CredentialValidity | None]] = field(default_factory=dict)
 
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        found, before = self.reader.get(self.kind, key), self.seen.pop(key, None)
-        if found is not None:
-            self.seen[key] = found, read_token_validity(found)
-        if before is not None:
-            self._tell(before, self.seen.get(key))
-        return Done()
-
-    def _tell(
-        self, before: tuple[Object, CredentialValidity | None], now: tuple[Object, CredentialValidity | None] | None
-    ) -> None:
-        account, earlier = before
-        name = ObjectKey.of(account)
-        if now is None or uid_of(now[0]) != uid_of(account):
-            if is_confirmed(account):
-                self.events.normal(account, "AccountRevoked", f"account {name} is gone, and its tokens are refused")
+    def observe(self, delta: Delta) -> None:
+        before, now = delta.old, delta.new
+        if before is None:
+            return
+        if now is None or uid_of(now) != uid_of(before):
+            if is_confirmed(before):
+                note = f"account {delta.key} is gone, and its tokens are refused"
+                self.events.normal(before, "AccountRevoked", note)
             else:
                 said = "its cluster has not confirmed that its tokens are refused"
-                self.events.warning(account, "AccountAbandoned", f"account {name} is gone, and {said}")
+                self.events.warning(before, "AccountAbandoned", f"account {delta.key} is gone, and {said}")
             return
-        current = now[1]
+        earlier, current = read_token_validity(before), read_token_validity(now)
         if current is None or current == earlier:
             return
         said = format_validity(current)
         if earlier is None:
-            self.events.normal(now[0], "AccountTokenIssued", f"account {name} has its first token, {said}")
+            self.events.normal(now, "AccountTokenIssued", f"account {delta.key} has its first token, {said}")
         else:
-            self.events.normal(now[0], "AccountTokenRenewed", f"the token of account {name} was renewed, {said}")
-
-
-class AccountMetricsReconciler(Struct, frozen=True):
-    """Reconciles ManagedServiceAccount of one group; sends nothing."""
-
-    reader: Reader
-    metrics: HubAccountMetrics
-    kind: Resource
-    uids: dict[ObjectKey, str]
-
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(self.kind, key)
-        former = self.uids.pop(key, None)
-        if former is not None:
-            self.metrics.forget(former)
-        if found is not None:
-            self.uids[key] = uid_of(found)
-            self.metrics.observe(uid_of(found), found)
-        return Done()
+            self.events.normal(now, "AccountTokenRenewed", f"the token of account {delta.key} was renewed, {said}")
 
 
 def register_informers(cache: Cache) -> None:
     for kind in ACCOUNT_KINDS:
         cache.informer(kind)
         cache.index(kind, BY_NAMESPACE, _namespace)
-    cache.index(resources.MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, lambda obj: map(str, replicas.source_of_replica(obj)))
+    cache.index(resources.MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, lambda obj: map(str, set_account.source_of_replica(obj)))
     cache.informer(resources.SECRETS, WatchScope(labels=SELECTOR))
     cache.index(resources.SECRETS, BY_NAMESPACE, _namespace)
     cache.informer(resources.CONFIG_MAPS, WatchScope(namespace=GRANTS.namespace, fields=f"metadata.name={GRANTS.name}"))
@@ -220,19 +184,17 @@ def register_informers(cache: Cache) -> None:
     cache.informer(resources.MANAGED_CLUSTER_SETS)
     cache.informer(resources.MANAGED_CLUSTER_SET_BINDINGS)
     cache.index(resources.MANAGED_CLUSTER_SET_BINDINGS, BY_NAMESPACE, _namespace)
-    cache.index(resources.MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [replicas.set_of(obj)])
+    cache.index(resources.MANAGED_CLUSTER_SET_BINDINGS, BY_SET, lambda obj: [set_account.set_of(obj)])
 
 
-def controllers(parts: AddonParts, metrics: HubAccountMetrics) -> Iterable[ControllerSpec]:
+def controllers(parts: AddonParts, metrics: HubAccountMetrics) -> Iterable[ControllerSpec | Observer]:
     reader = parts.cache
     for kind in ACCOUNT_KINDS:
         guard = AccountGuardReconciler(reader, parts.client, parts.status, parts.clock, kind, metrics)
         group = kind.group.partition(".")[0]
         yield ControllerSpec(f"account-guard-{group}", kind, guard, _guard_triggers(reader))
-        measuring = AccountMetricsReconciler(reader, metrics, kind, uids={})
-        yield ControllerSpec(f"account-metrics-{group}", kind, measuring, workers=1)
-        telling = AccountEventReconciler(reader, parts.events, kind)
-        yield ControllerSpec(f"account-events-{group}", kind, telling, workers=1)
+        yield Observer(kind, metrics.observe)
+        yield Observer(kind, AccountEvents(parts.events).observe)
     access = SecretAccessReconciler(reader, parts.ensurer, parts.clock)
     of_secret = Trigger(resources.SECRETS, lambda obj: [ObjectKey(obj["metadata"]["namespace"], ADDON_NAME)])
     triggers = (of_secret, Trigger(resources.ROLES, _own_role))
@@ -259,11 +221,11 @@ def _guard_triggers(reader: Reader) -> tuple[Trigger, ...]:
 def _set_triggers(reader: Reader) -> tuple[Trigger, ...]:
     return (
         Trigger(ACCOUNT_KINDS[1], lambda obj: [ObjectKey.of(obj)]),
-        Trigger(resources.MANAGED_SERVICE_ACCOUNTS, replicas.source_of_replica),
-        Trigger(resources.SECRETS, _with(reader, replicas.accounts_of_secret)),
-        Trigger(resources.MANAGED_CLUSTER_SET_BINDINGS, _with(reader, replicas.accounts_of_binding)),
-        Trigger(resources.MANAGED_CLUSTER_SETS, _with(reader, replicas.accounts_of_set)),
-        Trigger(resources.MANAGED_CLUSTERS, _with(reader, replicas.accounts_of_cluster)),
+        Trigger(resources.MANAGED_SERVICE_ACCOUNTS, set_account.source_of_replica),
+        Trigger(resources.SECRETS, partial(set_account.accounts_of_secret, reader)),
+        Trigger(resources.MANAGED_CLUSTER_SET_BINDINGS, partial(set_account.accounts_of_binding, reader)),
+        Trigger(resources.MANAGED_CLUSTER_SETS, partial(set_account.accounts_of_set, reader)),
+        Trigger(resources.MANAGED_CLUSTERS, partial(set_account.accounts_of_cluster, reader)),
         Trigger(resources.MANAGED_CLUSTER_ADDONS, lambda obj: _sources_on(reader, obj["metadata"]["namespace"])),
     )
 
@@ -271,7 +233,7 @@ def _set_triggers(reader: Reader) -> tuple[Trigger, ...]:
 def _grant_triggers(reader: Reader) -> tuple[Trigger, ...]:
     return (
         Trigger(ACCOUNT_KINDS[1], lambda obj: [ObjectKey.of(obj)]),
-        Trigger(resources.MANAGED_SERVICE_ACCOUNTS, replicas.source_of_replica),
+        Trigger(resources.MANAGED_SERVICE_ACCOUNTS, set_account.source_of_replica),
         Trigger(resources.CONFIG_MAPS, accounts_of_record),
         Trigger(resources.MANIFEST_WORKS, account_of_work),
         Trigger(
@@ -281,13 +243,9 @@ def _grant_triggers(reader: Reader) -> tuple[Trigger, ...]:
     )
 
 
-def _with(reader: Reader, mapper: Callable[[Reader, Object], Iterable[ObjectKey]]) -> KeyMapper:
-    return lambda obj: mapper(reader, obj)
-
-
 def _sources_on(reader: Reader, cluster: str) -> list[ObjectKey]:
     found = reader.by_index(resources.MANAGED_SERVICE_ACCOUNTS, BY_NAMESPACE, cluster)
-    return [key for obj in found for key in replicas.source_of_replica(obj)]
+    return [key for obj in found for key in set_account.source_of_replica(obj)]
 
 
 def _own_role(role: Object) -> list[ObjectKey]:
@@ -364,7 +322,7 @@ class AccountsService(Struct, frozen=True):
         connection.cache.informer(resources.MANAGED_CLUSTER_ADDONS)
         connection.cache.informer(resources.ROLES, USER_MANAGED_ROLES[resources.ROLES])
         register_informers(connection.cache)
-        parts = AddonParts(connection.cache, connection.client, connection.events, manager.clock, no_definitions)
+        parts = AddonParts(connection.cache, connection.client, connection.events, manager.clock, lambda _: None)
         inner.add(*controllers(parts, metrics))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:

@@ -1,7 +1,7 @@
 """The add-on as its author describes it: what the agent may do on either side, and what runs on a cluster."""
 
 from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
-from watchword.addons.lease import lease_manifests
+from watchword.addons.lease import agent_deployment, agent_role, lease_manifests
 from watchword.api import resources
 from watchword.api.accounts import ACCOUNT_KINDS, ADDON_NAME
 from watchword.api.addon import SERVED_IN_PROCESS
@@ -9,14 +9,11 @@ from watchword.api.admission_policy import PolicyName, bound_policy
 from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import Manifest, Object, ObjectKey
 from watchword.api.names import IMAGE, Annotation, Label
-from watchword.api.pod_security import CONTAINER_SECURITY, POD_SECURITY
 from watchword.kube.client import Client
 from watchword.runtime.manifests import apply_manifests
 
 AGENT_COMMAND = "managed-serviceaccount"
 DEPLOYMENT = f"{ADDON_NAME}-addon-agent"
-CREDENTIAL_SECRET = f"{ADDON_NAME}-hub-kubeconfig"
-MOUNT = "/managed/hub-kubeconfig"
 
 SECRETS_ROLE = f"open-cluster-management:{ADDON_NAME}:own-secrets"
 """The Role in a cluster's namespace that names the Secrets which its accounts own; kept by the hub."""
@@ -51,51 +48,17 @@ def accounts_addon(*, image: str = IMAGE) -> AddonDefinition:
 
 def agent_manifests(instance: AddonInstance, image: str) -> list[Object]:
     """Return what runs on a cluster: the agent, its lease, and its rights to keep ServiceAccounts in its namespace."""
-    return [*lease_manifests(instance), *_account_rights(instance), _deployment(instance, image)]
-
-
-def _account_rights(instance: AddonInstance) -> list[Object]:
-    namespace = instance.addon.namespace_on_cluster()
-    key = ObjectKey(namespace, f"{ADDON_NAME}-accounts")
     verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
-    rules = [
+    rules: list[Object] = [
         {"apiGroups": [""], "resources": [resources.SERVICE_ACCOUNTS.plural], "verbs": verbs},
         {"apiGroups": [""], "resources": [f"{resources.SERVICE_ACCOUNTS.plural}/token"], "verbs": ["create"]},
     ]
+    args = (AGENT_COMMAND, f"--namespace={instance.addon.namespace_on_cluster()}")
     return [
-        resources.ROLES.manifest(key, rules=rules),
-        resources.ROLE_BINDINGS.manifest(
-            key,
-            roleRef={"apiGroup": resources.RBAC_GROUP, "kind": "Role", "name": key.name},
-            subjects=[{"kind": "ServiceAccount", "namespace": namespace, "name": ADDON_NAME}],
-        ),
+        *lease_manifests(instance),
+        *agent_role(instance, f"{ADDON_NAME}-accounts", rules),
+        agent_deployment(instance, DEPLOYMENT, {"addon-agent": ADDON_NAME}, image, *args),
     ]
-
-
-def _deployment(instance: AddonInstance, image: str) -> Object:
-    namespace = instance.addon.namespace_on_cluster()
-    container = {
-        "name": "agent",
-        "image": image,
-        "args": [AGENT_COMMAND, f"--hub-kubeconfig={MOUNT}/kubeconfig", f"--namespace={namespace}"],
-        "volumeMounts": [{"name": "hub", "mountPath": MOUNT, "readOnly": True}],
-        "securityContext": dict(CONTAINER_SECURITY),
-    }
-    pod = {
-        "serviceAccountName": ADDON_NAME,
-        "securityContext": dict(POD_SECURITY),
-        "containers": [container],
-        "volumes": [{"name": "hub", "secret": {"secretName": CREDENTIAL_SECRET}}],
-    }
-    labels = {"addon-agent": ADDON_NAME}
-    return resources.DEPLOYMENTS.manifest(
-        ObjectKey(namespace, DEPLOYMENT),
-        spec={
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    )
 
 
 # The agents' right to create Secrets is limited to those of their accounts, which RBAC cannot say.

@@ -1,5 +1,7 @@
 """The agent's controllers for add-ons."""
 
+import asyncio
+import contextlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from random import Random
@@ -10,12 +12,12 @@ from watchword.addons.agent.credentials import (
     INDEX,
     AddonCredentialIndex,
     AddonCredentials,
+    AddonDrivers,
+    AddonRegistrationReconciler,
     AddonSecretReconciler,
     HubAccess,
     WatchNamespace,
-    wait_with_timeout,
 )
-from watchword.addons.agent.registration import AddonDrivers, AddonRegistrationReconciler
 from watchword.addons.catalog import ADDON_CATALOG
 from watchword.api.addon import Addon
 from watchword.api.conditions import Condition
@@ -67,33 +69,27 @@ class AddonHealthReconciler(Struct, frozen=True):
         namespace = addon.namespace_on_cluster(self.namespace)
         await self.watch_namespace(namespace)
         lease = self.cluster.get(LEASES, ObjectKey(namespace, addon.name))
-        decision = decide_addon_health(addon.name, lease, now=self.clock.now())
-        await self.status.set_condition(MANAGED_CLUSTER_ADDONS, found, decision.condition)
-        return Done() if decision.recheck_in is None else RetryAfter(decision.recheck_in)
+        condition, recheck_in = decide_addon_health(addon.name, lease, now=self.clock.now())
+        await self.status.set_condition(MANAGED_CLUSTER_ADDONS, found, condition)
+        return Done() if recheck_in is None else RetryAfter(recheck_in)
 
 
-class AddonHealthDecision(Struct, frozen=True):
-    """What follows from a lease, and when that may change without a write."""
-
-    condition: Condition
-    recheck_in: timedelta | None = None
-
-
-def decide_addon_health(addon: str, lease: Object | None, *, now: datetime) -> AddonHealthDecision:
+def decide_addon_health(addon: str, lease: Object | None, *, now: datetime) -> tuple[Condition, timedelta | None]:
+    """Return what follows from a lease, and when that may change without a write."""
     available = ConditionType.ADDON_AVAILABLE
     renewed = parse_rfc3339(str(((lease or {}).get("spec") or {}).get("renewTime") or ""))
     if lease is None or renewed is None:
         message = f"the agent of add-on {addon} has no lease on the managed cluster"
-        return AddonHealthDecision(Condition.unknown(available, "ManagedClusterAddOnLeaseNotFound", message))
+        return Condition.unknown(available, "ManagedClusterAddOnLeaseNotFound", message), None
     said = lease["spec"].get("leaseDurationSeconds")
     seconds = min(max(said, SHORTEST_LEASE), LONGEST_LEASE) if isinstance(said, int) else SHORTEST_LEASE
     left = renewed + RENEWALS_MISSED * timedelta(seconds=seconds) - now
     if left > timedelta(0):
         used = annotations_of(lease).get(Annotation.CREDENTIAL_IN_USE, "")
         message = f"the agent of add-on {addon} renews its lease{format_used(used)}"
-        return AddonHealthDecision(Condition.true(available, "ManagedClusterAddOnLeaseUpdated", message), left)
+        return Condition.true(available, "ManagedClusterAddOnLeaseUpdated", message), left
     message = f"the agent of add-on {addon} stopped renewing its lease"
-    return AddonHealthDecision(Condition.false(available, "ManagedClusterAddOnLeaseUpdateStopped", message))
+    return Condition.false(available, "ManagedClusterAddOnLeaseUpdateStopped", message), None
 
 
 EVIDENCE_TIMING = SignerTiming(poll=timedelta(minutes=5))  # each look is one request of each cluster to the hub
@@ -131,7 +127,7 @@ def controllers(parts: AddonAgentContext) -> Iterable[ControllerSpec]:
     cache.expect(LEASES)  # most clusters have no add-on that renews one
     parts.hub.cache.informer(MANAGED_CLUSTER_ADDONS, WatchScope(name))
     parts.hub.cache.informer(CERTIFICATE_SIGNING_REQUESTS, csr_scope(name))
-    parts.hub.cache.index(MANAGED_CLUSTER_ADDONS, INDEX, credential_index.index)
+    parts.hub.cache.index(MANAGED_CLUSTER_ADDONS, INDEX, lambda obj: map(str, credential_index.keys(obj)))
     evidence, refused = TokenEvidence(SigningKeys(parts.signer_timing or EVIDENCE_TIMING)), TriggerSource()
     credentials = _credentials(parts, credential_index, drivers, evidence)
     _add_evidence_monitor(parts, credentials, evidence, refused)
@@ -176,7 +172,10 @@ def namespace_watcher(cache: Cache, resource: Resource, labels: str = "") -> Wat
         whole = (informer.scope for informer in cache.informers(resource) if not informer.scope.fields)
         if any(scope.covers(namespace) for scope in whole):
             return
-        await wait_with_timeout(cache.informer(resource, WatchScope(namespace, labels=labels)).sync())
+        informer = cache.informer(resource, WatchScope(namespace, labels=labels))
+        with contextlib.suppress(TimeoutError):  # what may not be listed can still be written
+            async with asyncio.timeout(10):
+                await informer.sync()
 
     return watch_namespace
 

@@ -1,15 +1,14 @@
-"""Decides the content of each add-on's Secret, and reports on it to the hub."""
+"""Declares driver and subject of each add-on, decides the content of its Secrets, and reports on them to the hub."""
 
-import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from watchword.addons.agent.registration import AddonDrivers, complete_registration
-from watchword.api.addon import KUBE_CLIENT, Addon, Registration
+from watchword.addons.catalog import AddonCatalog
+from watchword.api.addon import CUSTOM_SIGNER, KUBE_CLIENT, Addon, Registration
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import CredentialValidity, format_issued
 from watchword.api.meta import Object, ObjectKey, is_deleting, labels_of
@@ -38,11 +37,60 @@ from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import delete_object, with_preconditions
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.metrics import CredentialMetrics, RemainingLife, remaining_life
+from watchword.runtime.metrics import CredentialMetrics, remaining_life
 from watchword.runtime.reconcile import FIRST_RECHECK, Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
 INDEX = "credential-secret"
+
+
+class AddonDrivers(Struct, frozen=True):
+    """Which driver serves which registration of an add-on."""
+
+    catalog: AddonCatalog
+    auth: str  # the driver for the hub's API; empty: the default
+
+    def name_for(self, registration: Registration) -> str:
+        """Return the driver of a registration: the agent's flag decides for the hub's API."""
+        if registration.type == CUSTOM_SIGNER:
+            return self.catalog.certificates
+        return self.catalog.find(self.auth).name
+
+
+class AddonRegistrationReconciler(Struct, frozen=True):
+    """Reconciles ManagedClusterAddOn on the hub. The add-on's hub controller writes the list, this fills it in."""
+
+    hub: Reader
+    status: StatusWriter
+    drivers: AddonDrivers
+
+    async def reconcile(self, key: ObjectKey) -> Outcome:
+        found = self.hub.get(MANAGED_CLUSTER_ADDONS, key)
+        if found is None:
+            return Done()
+        addon = Addon.read(found)
+        if addon.deleting or not addon.registrations:
+            return Done()
+        # The list has two writers: what was decided from an older version of it must not be written again.
+        await self.status.write_if_unchanged(
+            MANAGED_CLUSTER_ADDONS, found, choose_registration_status(addon, self.drivers)
+        )
+        return Done()
+
+
+def choose_registration_status(addon: Addon, drivers: AddonDrivers) -> StatusChange:
+    """Return the completed registrations, without the conditions of drivers that serve none of them."""
+    completed = tuple(complete_registration(addon, row, drivers) for row in addon.registrations)
+    conditions = {name: row.credential.condition_types for name, row in drivers.catalog.by_name.items()}
+    kept = {type_ for row in completed for type_ in conditions[drivers.name_for(row)]}
+    obsolete = tuple(type_ for types in conditions.values() for type_ in types if type_ not in kept)
+    return StatusChange(without=obsolete, fields=addon.registration_fields(completed))
+
+
+def complete_registration(addon: Addon, registration: Registration, drivers: AddonDrivers) -> Registration:
+    driver = drivers.name_for(registration)
+    subject = drivers.catalog.by_name[driver].subjects.choose(addon, registration)
+    return replace(registration, subject=subject, driver=driver if registration.type == KUBE_CLIENT else "")
 
 
 class CredentialSecret(Struct, frozen=True):
@@ -69,9 +117,6 @@ class AddonCredentialIndex(Struct, frozen=True):
             found.setdefault(key, CredentialSecret(key, addon, registration))
         return list(found.values())
 
-    def index(self, obj: Object) -> Iterable[str]:
-        return [str(credential_secret.key) for credential_secret in self.credential_secrets(Addon.read(obj))]
-
     def keys(self, obj: Object) -> list[ObjectKey]:
         return [credential_secret.key for credential_secret in self.credential_secrets(Addon.read(obj))]
 
@@ -85,7 +130,7 @@ class AddonCredentialIndex(Struct, frozen=True):
     def find(self, key: ObjectKey, secret: Object | None) -> CredentialSecret | None:
         """Return whose credential a Secret holds; of two that mean the same name, the one it was made for."""
         candidates = self.candidates(key)
-        made_for = labels_of(secret).get(Label.ADDON_NAME) if secret is not None else None
+        made_for = labels_of(secret or {}).get(Label.ADDON_NAME)
         named = [credential_secret for credential_secret in candidates if credential_secret.addon.name == made_for]
         return next(iter(named or candidates), None)
 
@@ -145,10 +190,6 @@ class AddonCredentials(Struct, frozen=True):
     validities: dict[ObjectKey, CredentialValidity] = field(default_factory=dict)  # Secret → that of its credential
     waiting_since: dict[ObjectKey, datetime] = field(default_factory=dict)  # Secret → since when it has no credential
 
-    def credential_secret(self, key: ObjectKey) -> CredentialSecret | None:
-        """Return whose credential is in a Secret, None when it is not needed any more."""
-        return self.credential_index.find(key, self.secrets.get(SECRETS, key))
-
     def spec(self, credential_secret: CredentialSecret) -> CredentialSpec | None:
         """Return what is kept in a Secret; None while the registration is not declared yet."""
         addon, registration = credential_secret.addon, credential_secret.registration
@@ -204,10 +245,11 @@ class AddonCredentials(Struct, frozen=True):
         if isinstance(answer, NewCredential) and before is not None and before.expires is not None:
             left = (before.expires - now) / (answer.expires_at - answer.issued_at)
             self.metrics.rotated(kind, remaining_ratio=max(0.0, left))
-        self.metrics.watch_expiry("addon", self.credential_index.cluster, self._remaining)
-
-    def _remaining(self) -> RemainingLife:
-        return remaining_life(self.validities.values(), now=self.clock.now())
+        self.metrics.watch_expiry(
+            "addon",
+            self.credential_index.cluster,
+            lambda: remaining_life(self.validities.values(), now=self.clock.now()),
+        )
 
     def _conditions(self, credential_secret: CredentialSecret) -> tuple[Condition, ...]:
         name = self.drivers.name_for(credential_secret.registration)
@@ -282,7 +324,7 @@ class AddonSecretReconciler(Struct, frozen=True):
         if key == self.own:
             return Done()
         await self.watch_namespace(key.namespace)
-        credential_secret = self.credentials.credential_secret(key)
+        credential_secret = self.credentials.credential_index.find(key, self.reader.get(SECRETS, key))
         if credential_secret is None:
             return await self._delete_orphaned(key)
         for rival in self.credentials.credential_index.candidates(key):
@@ -310,7 +352,7 @@ class AddonSecretReconciler(Struct, frozen=True):
             self.keeper.release(key)
             return Done()
         observer = AddonCredentialObserver(self.credentials, credential_secret, spec)
-        return await self.keeper.advance(key, spec, observer)
+        return await self.keeper.advance(key, spec, observer.on_answer)
 
     async def _delete_orphaned(self, key: ObjectKey) -> Outcome:
         """Remove what was made for an add-on that is gone, also when it went while no agent ran."""
@@ -338,10 +380,3 @@ class AddonSecretReconciler(Struct, frozen=True):
     async def _report_failure(self, credential_secret: CredentialSecret, reason: str, message: str) -> None:
         refusal = Pending(reason, message, recheck=FIRST_RECHECK, failed=True)
         await self.credentials.report_status(credential_secret, refusal)
-
-
-async def wait_with_timeout(ready: Awaitable[None]) -> None:
-    """Wait, but not for ever: what may not be listed can still be written."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(10):
-            await ready

@@ -1,8 +1,6 @@
 """Approves the certificates that add-ons may have, and no others."""
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 from msgspec import Struct
 
@@ -11,7 +9,7 @@ from watchword.addons.definition import AddonInstance, DefinitionLookup, Signer
 from watchword.addons.driver import RequestsAddonCertificate
 from watchword.api.addon import Addon, AddonSubject
 from watchword.api.cluster import Cluster, is_accepted
-from watchword.api.meta import Object, ObjectKey, labels_of
+from watchword.api.meta import Object, ObjectKey, labels_of, mapping_at
 from watchword.api.names import KUBE_CLIENT_SIGNER, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
 from watchword.credentials.certificates import requests
@@ -45,7 +43,7 @@ class RequestFacts(Struct, frozen=True):
     signer: Signer | None = None
 
 
-class AddonApprovalReconciler(Struct, frozen=True):
+class AddonRequestReconciler(Struct, frozen=True):
     """Reconciles CertificateSigningRequest of add-ons; triggered by it and by its ManagedClusterAddOn."""
 
     reader: Reader
@@ -58,13 +56,16 @@ class AddonApprovalReconciler(Struct, frozen=True):
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
-        if csr is None or not is_pending_addon_request(csr):
+        if csr is None or not is_open_request(csr):
             return Done()
         facts = find_request_facts(self.reader, self.definitions, csr)
-        signer = (csr.get("spec") or {}).get("signerName")
-        if signer != KUBE_CLIENT_SIGNER and facts.signer is None:
-            return Done()  # a signer that is not ours
-        if signer == KUBE_CLIENT_SIGNER and not self.for_hub:
+        if is_pending(csr):
+            return await self._approve(csr, facts)
+        return await self._sign(csr, facts)
+
+    async def _approve(self, csr: Object, facts: RequestFacts) -> Outcome:
+        is_ours = self.for_hub if mapping_at(csr, "spec").get("signerName") == KUBE_CLIENT_SIGNER else facts.signer
+        if not is_ours:
             return Done()
         try:
             validate_addon_request(csr, facts, self.catalog)
@@ -77,23 +78,11 @@ class AddonApprovalReconciler(Struct, frozen=True):
         self.events.normal(csr, APPROVED_REASON, message)
         return Done()
 
+    async def _sign(self, csr: Object, facts: RequestFacts) -> Outcome:
+        """Sign an approved request after judging it once more: an approval by hand is not a subject.
 
-class AddonSigningReconciler(Struct, frozen=True):
-    """Reconciles CertificateSigningRequest of add-ons. The key is read when it is needed, and not kept."""
-
-    reader: Reader
-    client: Client
-    events: EventRecorder
-    clock: Clock
-    definitions: DefinitionLookup
-    catalog: AddonCatalog
-
-    async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Sign an approved request after judging it once more: an approval by hand is not a subject."""
-        csr = self.reader.get(CERTIFICATE_SIGNING_REQUESTS, key)
-        if csr is None or not is_awaiting_signature(csr):
-            return Done()
-        facts = find_request_facts(self.reader, self.definitions, csr)
+        The key is read when it is needed, and not kept.
+        """
         signer = facts.signer
         if signer is None or signer.authority is None:
             return Done()
@@ -125,13 +114,10 @@ def pending_requests(reader: Reader, addon: Object) -> list[ObjectKey]:
     return [ObjectKey.of(csr) for csr in reader.by_index(CERTIFICATE_SIGNING_REQUESTS, INDEX, str(ObjectKey.of(addon)))]
 
 
-def is_pending_addon_request(csr: Object) -> bool:
-    return Label.ADDON_NAME in labels_of(csr) and is_pending(csr)
-
-
-def is_awaiting_signature(csr: Object) -> bool:
-    done = (csr.get("status") or {}).get("certificate")
-    return Label.ADDON_NAME in labels_of(csr) and is_approved(csr) and not done
+def is_open_request(csr: Object) -> bool:
+    """Whether a request of an add-on waits for a decision, or is approved and waits for a signature."""
+    is_signed = mapping_at(csr, "status").get("certificate")
+    return Label.ADDON_NAME in labels_of(csr) and (is_pending(csr) or (is_approved(csr) and not is_signed))
 
 
 def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Object) -> RequestFacts:
@@ -150,7 +136,6 @@ def find_request_facts(reader: Reader, definitions: DefinitionLookup, csr: Objec
 
 def validate_addon_request(csr: Object, facts: RequestFacts, catalog: AddonCatalog) -> None:
     """Rebuild what the add-on may request and compare; raise `CertificateRequestRefused` for anything else."""
-    spec: Mapping[str, Any] = csr.get("spec") or {}
     if facts.addon is None or facts.cluster is None:
         raise CertificateRequestRefused("there is no such add-on on that cluster")
     if not is_accepted(facts.cluster):
@@ -159,23 +144,18 @@ def validate_addon_request(csr: Object, facts: RequestFacts, catalog: AddonCatal
         raise CertificateRequestRefused("the requester is not an agent of the cluster in the label")
     if facts.addon.deleting and not facts.addon.finishing:
         raise CertificateRequestRefused("the add-on is being removed")
-    if spec.get("signerName") == KUBE_CLIENT_SIGNER:
-        _validate_hub_request(csr, facts.addon, catalog)
-    else:
-        _validate_signer_request(csr, facts)
-
-
-def _validate_hub_request(csr: Object, addon: Addon, catalog: AddonCatalog) -> None:
-    requests.read_addon_request(csr)
-    driver = catalog.driver_of(addon)
-    if addon.kube_client is None or not isinstance(driver, RequestsAddonCertificate):
-        raise CertificateRequestRefused("the add-on is not registered for a certificate of this hub")
-
-
-def _validate_signer_request(csr: Object, facts: RequestFacts) -> None:
-    signer, addon, cluster = facts.signer, facts.addon, facts.cluster
-    if signer is None or addon is None or cluster is None:
+    if mapping_at(csr, "spec").get("signerName") == KUBE_CLIENT_SIGNER:
+        requests.read_addon_request(csr)
+        driver = catalog.driver_of(facts.addon)
+        if facts.addon.kube_client is None or not isinstance(driver, RequestsAddonCertificate):
+            raise CertificateRequestRefused("the add-on is not registered for a certificate of this hub")
+    elif facts.signer is None:
         raise CertificateRequestRefused("the add-on has no such signer")
+    else:
+        _validate_signer_request(csr, facts.signer, AddonInstance(facts.addon, Cluster.read(facts.cluster)))
+
+
+def _validate_signer_request(csr: Object, signer: Signer, instance: AddonInstance) -> None:
     if is_reserved_signer(signer.name):
         raise CertificateRequestRefused(
             "signers of this domain issue the certificates of nodes, clusters and users: an add-on names its own"
@@ -183,7 +163,6 @@ def _validate_signer_request(csr: Object, facts: RequestFacts) -> None:
     if signer.objection:
         raise CertificateRequestRefused(signer.objection)
     request = requests.read_signer_request(csr, signer.name)
-    instance = AddonInstance(addon, Cluster.read(cluster))
     expected = signer.subject_for(instance)
     if expected != Signer(signer.name).subject_for(instance) and is_reserved_subject(expected):
         raise CertificateRequestRefused("user and groups that begin with system: are no subject for an add-on's signer")

@@ -10,6 +10,8 @@ from watchword.addons.driver import HasHubStep
 from watchword.addons.hub.definition_controllers import AddonParts, controllers, register_informers
 from watchword.addons.hub.feature_labels import FeatureLabelReconciler, clusters_affected_by
 from watchword.addons.hub.installation import (
+    CLUSTER_SETS,
+    PLACEMENTS,
     AddonInstaller,
     InstallStrategies,
     InstallStrategyReconciler,
@@ -29,10 +31,6 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
 )
 from watchword.credentials.driver import HubContext
-from watchword.kube.client import Client
-from watchword.runtime.cache import Cache
-from watchword.runtime.clock import Clock
-from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import ControllerSpec, Reader, Trigger, TriggerSource
 from watchword.runtime.status import StatusWriter
 
@@ -52,25 +50,17 @@ class BuiltInDefinitionLookup(Struct, frozen=True):
         return built_in if built_in is not None and is_served_in_hub(known) else self.others(addon)
 
 
-class AddonHubContext(Struct, frozen=True, kw_only=True):
-    """What the hub's controllers for add-ons are made of."""
-
-    cache: Cache
-    client: Client
-    events: EventRecorder
-    clock: Clock
-    drivers: HubContext  # for the controllers that drivers bring
-    signing_namespaces: frozenset[str]  # where templates may name authorities
-    built_in: tuple[AddonDefinition, ...] = ()
-
-
-def hub_addon_controllers(parts: AddonHubContext) -> Iterable[ControllerSpec]:
+def hub_addon_controllers(
+    parts: HubContext, *, signing_namespaces: frozenset[str], built_in: Iterable[AddonDefinition] = ()
+) -> Iterable[ControllerSpec]:
+    """Return the controllers; in `signing_namespaces` templates may name authorities."""
     # Drivers register informers of their own, and an index covers the informers that exist when it is added.
-    driver_steps = [
-        driver.hub_step(parts.drivers) for driver in ADDON_CATALOG.drivers if isinstance(driver, HasHubStep)
-    ]
-    _register_informers(parts.cache)
-    templates = TemplateDefinitionLookup(parts.cache, parts.signing_namespaces)
+    driver_steps = [driver.hub_step(parts) for driver in ADDON_CATALOG.drivers if isinstance(driver, HasHubStep)]
+    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES, ADDON_DEPLOYMENT_CONFIGS):
+        parts.cache.informer(resource)
+    register_informers(parts.cache)
+    parts.cache.index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, index_by_config)
+    templates = TemplateDefinitionLookup(parts.cache, signing_namespaces)
     described = (
         Trigger(ADDON_TEMPLATES, templates.addons_affected_by),
         Trigger(CLUSTER_MANAGEMENT_ADDONS, templates.addons_affected_by),
@@ -94,7 +84,7 @@ def hub_addon_controllers(parts: AddonHubContext) -> Iterable[ControllerSpec]:
             parts.client,
             parts.events,
             parts.clock,
-            BuiltInDefinitionLookup(parts.cache, {row.name: row for row in parts.built_in}, templates),
+            BuiltInDefinitionLookup(parts.cache, {row.name: row for row in built_in}, templates),
             triggers=(
                 *described,
                 Trigger(CLUSTER_MANAGEMENT_ADDONS, installer.by_kind),
@@ -109,15 +99,8 @@ def hub_addon_controllers(parts: AddonHubContext) -> Iterable[ControllerSpec]:
     )
 
 
-def _register_informers(cache: Cache) -> None:
-    for resource in (CLUSTER_MANAGEMENT_ADDONS, ADDON_TEMPLATES, ADDON_DEPLOYMENT_CONFIGS):
-        cache.informer(resource)
-    register_informers(cache)
-    cache.index(MANAGED_CLUSTER_ADDONS, BY_CONFIG, index_by_config)
-
-
 def _strategy_controllers(
-    parts: AddonHubContext, installer: AddonInstaller, decided: TriggerSource
+    parts: HubContext, installer: AddonInstaller, decided: TriggerSource
 ) -> Iterable[ControllerSpec]:
     strategies = installer.strategies
     judging = InstallStrategyReconciler(strategies, StatusWriter(parts.client, parts.clock, parts.cache))
@@ -127,11 +110,11 @@ def _strategy_controllers(
         decided.enqueue_all(installer.by_decision(decision))
 
     def requeue_all() -> None:
-        decided.enqueue_all(installer.by_placements())
-        settled.enqueue_all(judging.by_placements())
+        decided.enqueue_all(installer.by_type(PLACEMENTS))
+        settled.enqueue_all(judging.by_type(PLACEMENTS))
 
     following = PlacementDecisionReconciler(strategies.placements, requeue_decision, requeue_all)
-    by_set = (Trigger(MANAGED_CLUSTER_SETS, judging.by_set),)
+    by_set = (Trigger(MANAGED_CLUSTER_SETS, lambda _: judging.by_type(CLUSTER_SETS)),)
     yield ControllerSpec(
         "addon-install-strategy", CLUSTER_MANAGEMENT_ADDONS, judging, by_set, workers=1, trigger_source=settled
     )

@@ -11,29 +11,16 @@ from watchword.addons.catalog import ADDON_CATALOG, AddonCatalog
 from watchword.addons.definition import AddonDefinition, DefinitionLookup
 from watchword.addons.driver import AddonState, AddonStep, StepResult
 from watchword.addons.hub import certificate_approval, deployment, grants
-from watchword.addons.hub.certificate_approval import (
-    AddonApprovalReconciler,
-    AddonSigningReconciler,
-    is_awaiting_signature,
-)
+from watchword.addons.hub.certificate_approval import AddonRequestReconciler
 from watchword.addons.hub.deployment import DeploymentStep
 from watchword.addons.hub.grants import GrantWriter
 from watchword.addons.hub.installation import AddonInstaller
 from watchword.addons.hub.registration import RegistrationStep, addons_affected_by_cluster
+from watchword.api import resources
 from watchword.api.addon import Addon
 from watchword.api.cluster import Cluster
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.names import Label
-from watchword.api.resources import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    CLUSTER_MANAGEMENT_ADDONS,
-    CLUSTER_ROLES,
-    MANAGED_CLUSTER_ADDONS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    ROLE_BINDINGS,
-    ROLES,
-)
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden, KubeError
 from watchword.runtime.cache import Cache
@@ -41,9 +28,8 @@ from watchword.runtime.clock import Clock, SystemClock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.errors import ControllerRuntimeError
 from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.first_requests import FirstRequests
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.manager import Manager, ManagerOptions
+from watchword.runtime.manager import Manager, ManagerOptions, run_first_requests
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter, Trigger, TriggerSource
 from watchword.runtime.status import StatusChange, StatusWriter
 
@@ -73,8 +59,8 @@ class AddonParts(Struct, frozen=True):
 
 
 USER_MANAGED_ROLES = {
-    CLUSTER_ROLES: WatchScope(labels=f"!{Label.CLUSTER_NAME}"),
-    ROLES: WatchScope(labels=f"!{Label.ADDON_CLUSTER},!{Label.TOKEN_INFRASTRUCTURE}"),
+    resources.CLUSTER_ROLES: WatchScope(labels=f"!{Label.CLUSTER_NAME}"),
+    resources.ROLES: WatchScope(labels=f"!{Label.ADDON_CLUSTER},!{Label.TOKEN_INFRASTRUCTURE}"),
 }
 """Roles that a grant may name: those of administrators, without the generated ones of clusters and add-ons."""
 
@@ -83,24 +69,28 @@ def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = Tru
     """Register the informers: of one add-on, or of all."""
     marked = f"{Label.ADDON_NAME}={addon}" if addon else Label.ADDON_NAME
     mine = WatchScope(fields=f"metadata.name={addon}") if addon else WatchScope()
-    cache.informer(MANAGED_CLUSTER_ADDONS, mine)
-    cache.index(MANAGED_CLUSTER_ADDONS, grants.BY_REFUSAL, grants.namespaces_of_refused)
-    cache.informer(MANAGED_CLUSTERS)
+    cache.informer(resources.MANAGED_CLUSTER_ADDONS, mine)
+    cache.index(resources.MANAGED_CLUSTER_ADDONS, grants.BY_REFUSAL, grants.namespaces_of_refused)
+    cache.informer(resources.MANAGED_CLUSTERS)
     for resource, scope in USER_MANAGED_ROLES.items() if names_roles else ():
         cache.informer(resource, scope)
-    for resource in (ROLES, ROLE_BINDINGS):
+    for resource in (resources.ROLES, resources.ROLE_BINDINGS):
         cache.informer(resource, WatchScope(labels=f"{marked},{Label.ADDON_CLUSTER}"))
         cache.index(resource, grants.INDEX, lambda obj: [str(key) for key in grants.addon_from_labels(obj)])
     for needed in ADDON_CATALOG.subject_objects:
         if not cache.informers(needed.resource):
             cache.informer(needed.resource, WatchScope(labels=needed.selector(addon)))
-    cache.index(ROLE_BINDINGS, grants.BY_ROLE, grants.bound_role)
-    if not cache.informers(MANIFEST_WORKS):
-        cache.informer(MANIFEST_WORKS, WatchScope(labels=marked))
-    if not cache.informers(CERTIFICATE_SIGNING_REQUESTS):
-        cache.informer(CERTIFICATE_SIGNING_REQUESTS, WatchScope(labels=f"{Label.CLUSTER_NAME},{marked}"))
-    cache.index(MANIFEST_WORKS, deployment.INDEX, lambda obj: [str(key) for key in deployment.addon_from_labels(obj)])
-    cache.index(CERTIFICATE_SIGNING_REQUESTS, certificate_approval.INDEX, certificate_approval.index_open_requests)
+    cache.index(resources.ROLE_BINDINGS, grants.BY_ROLE, grants.bound_role)
+    if not cache.informers(resources.MANIFEST_WORKS):
+        cache.informer(resources.MANIFEST_WORKS, WatchScope(labels=marked))
+    if not cache.informers(resources.CERTIFICATE_SIGNING_REQUESTS):
+        cache.informer(resources.CERTIFICATE_SIGNING_REQUESTS, WatchScope(labels=f"{Label.CLUSTER_NAME},{marked}"))
+    cache.index(
+        resources.MANIFEST_WORKS, deployment.INDEX, lambda obj: [str(key) for key in deployment.addon_from_labels(obj)]
+    )
+    cache.index(
+        resources.CERTIFICATE_SIGNING_REQUESTS, certificate_approval.INDEX, certificate_approval.index_open_requests
+    )
 
 
 class AddonReconciler(Struct, frozen=True):
@@ -117,14 +107,14 @@ class AddonReconciler(Struct, frozen=True):
     installer: AddonInstaller | None = None
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        found = self.reader.get(resources.MANAGED_CLUSTER_ADDONS, key)
         if self.installer is not None and await self.installer.install(key, found):
             return Done()  # the change triggers the key again
         if found is None:
             for step in self.steps:
                 await step.remove(key)
             return Done()
-        cluster = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
+        cluster = self.reader.get(resources.MANAGED_CLUSTERS, ObjectKey.cluster(key.namespace))
         state = AddonState(
             Addon.read(found), None if cluster is None else Cluster.read(cluster), self.definitions(found)
         )
@@ -136,7 +126,7 @@ class AddonReconciler(Struct, frozen=True):
         return outcome
 
     async def _report(self, key: ObjectKey, found: Object, results: Sequence[StepResult]) -> Outcome:
-        current = self.reader.get(MANAGED_CLUSTER_ADDONS, key)
+        current = self.reader.get(resources.MANAGED_CLUSTER_ADDONS, key)
         if current is None or _version(current) != _version(found):
             return Done()  # the newer version has triggered the key again, and the server would refuse the write
         changes = [result.change for result in results]
@@ -146,7 +136,7 @@ class AddonReconciler(Struct, frozen=True):
             fields={name: value for change in changes for name, value in (change.fields or {}).items()},
         )
         delays = [result.retry_after for result in results if result.retry_after is not None]
-        await self.status.write_rows_if_unchanged(MANAGED_CLUSTER_ADDONS, found, change)
+        await self.status.write_rows_if_unchanged(resources.MANAGED_CLUSTER_ADDONS, found, change)
         return RetryAfter(min(delays)) if delays else Done()
 
 
@@ -164,19 +154,28 @@ async def _run_step(step: AddonStep, state: AddonState) -> StepResult:
 def controllers(parts: AddonParts) -> Iterable[ControllerSpec]:
     """Return every controller of an add-on: its root kind, what else triggers it, its reconciler."""
     cache = parts.cache
-    ensurer = Ensurer(cache, parts.client)
-    rights = GrantWriter(cache, parts.client, ensurer, parts.catalog)
+    rights = GrantWriter(cache, parts.client, parts.ensurer, parts.catalog)
     registering = RegistrationStep(cache, rights, parts.events, parts.catalog, _registration_triggers(parts))
-    steps = (*parts.driver_steps, registering, DeploymentStep(cache, parts.client, ensurer))
+    steps = (*parts.driver_steps, registering, DeploymentStep(cache, parts.client, parts.ensurer))
     yield ControllerSpec(
         "addons",
-        MANAGED_CLUSTER_ADDONS,
+        resources.MANAGED_CLUSTER_ADDONS,
         AddonReconciler(cache, parts.status, parts.definitions, steps, parts.installer),
         (*(trigger for step in steps for trigger in step.triggers), *parts.triggers),
         workers=16,
         trigger_source=parts.trigger_source,
     )
-    yield from _certificates(parts)
+    certificates = AddonRequestReconciler(
+        cache, parts.client, parts.events, parts.clock, parts.definitions, parts.catalog, for_hub=parts.approves
+    )
+    yield ControllerSpec(
+        "addon-certificates",
+        resources.CERTIFICATE_SIGNING_REQUESTS,
+        certificates,
+        (Trigger(resources.MANAGED_CLUSTER_ADDONS, lambda obj: certificate_approval.pending_requests(cache, obj)),),
+        concerns=certificate_approval.is_open_request,
+        acts_on_deletion=False,
+    )
 
 
 def _registration_triggers(parts: AddonParts) -> tuple[Trigger, ...]:
@@ -187,35 +186,10 @@ def _registration_triggers(parts: AddonParts) -> tuple[Trigger, ...]:
         if any(informer.scope == scope for informer in cache.informers(resource))
     ]
     return (
-        *(Trigger(resource, grants.addon_from_labels) for resource in (ROLES, ROLE_BINDINGS)),
+        *(Trigger(resource, grants.addon_from_labels) for resource in (resources.ROLES, resources.ROLE_BINDINGS)),
         *(Trigger(needed.resource, needed.addons_of) for needed in parts.catalog.subject_objects),
-        Trigger(MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(cache, obj)),
+        Trigger(resources.MANAGED_CLUSTERS, lambda obj: addons_affected_by_cluster(cache, obj)),
         *(Trigger(resource, lambda obj: grants.addons_affected_by_role(cache, obj)) for resource in named),
-    )
-
-
-def _certificates(parts: AddonParts) -> Iterable[ControllerSpec]:
-    reader, client, events, clock = parts.cache, parts.client, parts.events, parts.clock
-    approving = AddonApprovalReconciler(
-        reader, client, events, clock, parts.definitions, parts.catalog, for_hub=parts.approves
-    )
-    signing = AddonSigningReconciler(reader, client, events, clock, parts.definitions, parts.catalog)
-    waiting = (Trigger(MANAGED_CLUSTER_ADDONS, lambda obj: certificate_approval.pending_requests(reader, obj)),)
-    yield ControllerSpec(
-        "addon-approval",
-        CERTIFICATE_SIGNING_REQUESTS,
-        approving,
-        waiting,
-        concerns=certificate_approval.is_pending_addon_request,
-        acts_on_deletion=False,
-    )
-    yield ControllerSpec(
-        "addon-signing",
-        CERTIFICATE_SIGNING_REQUESTS,
-        signing,
-        waiting,
-        concerns=is_awaiting_signature,
-        acts_on_deletion=False,
     )
 
 
@@ -239,25 +213,16 @@ async def run_addon(
     register_informers(hub.cache, definition.name, names_roles=any(grant.role for grant in definition.grants))
     parts = AddonParts(hub.cache, hub.client, hub.events, clock, single_addon_lookup(definition))
     manager.add(*controllers(parts))
-    await FirstRequests(random, manager.metrics).run(lambda: _list_addon(client, definition.name))
+    await run_first_requests(lambda: _list_addon(client, definition.name), random, manager.metrics)
     await manager.run(stop)
 
 
 async def _list_addon(client: Client, name: str) -> None:
     """Create the ClusterManagementAddOn by which a hub lists an add-on; an account that may not leaves it to others."""
     with suppress(AlreadyExists, Forbidden):
-        entry = CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name), spec={})
-        await client.create(CLUSTER_MANAGEMENT_ADDONS, entry)
-
-
-def no_definitions(_: Object) -> AddonDefinition | None:
-    """Know no add-on: for controllers that describe none."""
-    return None
+        entry = resources.CLUSTER_MANAGEMENT_ADDONS.manifest(ObjectKey.cluster(name), spec={})
+        await client.create(resources.CLUSTER_MANAGEMENT_ADDONS, entry)
 
 
 def single_addon_lookup(definition: AddonDefinition) -> DefinitionLookup:
-
-    def find(addon: Object) -> AddonDefinition | None:
-        return definition if addon["metadata"]["name"] == definition.name else None
-
-    return find
+    return lambda addon: definition if addon["metadata"]["name"] == definition.name else None

@@ -11,7 +11,7 @@ from msgspec import Struct
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, AddonInstance
 from watchword.addons.driver import AddonState, StepResult
 from watchword.api.conditions import Condition, find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, owner_reference
+from watchword.api.meta import Object, ObjectKey, annotations_of, is_owned_by, labels_of, owner_reference, rows_at
 from watchword.api.names import NAME_CONFLICT, Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS
 from watchword.kube.client import Client
@@ -22,11 +22,11 @@ from watchword.runtime.reconcile import Reader, Trigger
 from watchword.runtime.status import StatusChange
 
 LARGEST_WORK = 500 * 1024  # bytes of manifests; the rest of an object's megabyte is for its status
-WATCHED: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("apps", "Deployment"): ("apps", "deployments"),
-    ("apps", "DaemonSet"): ("apps", "daemonsets"),
-    ("batch", "Job"): ("batch", "jobs"),
-    ("", "Pod"): ("", "pods"),
+WATCHED = {
+    ("apps", "Deployment"): "deployments",
+    ("apps", "DaemonSet"): "daemonsets",
+    ("batch", "Job"): "jobs",
+    ("", "Pod"): "pods",
 }
 """Kinds whose status the agent reports back, and where they are served."""
 
@@ -49,25 +49,25 @@ class DeploymentStep(Struct, frozen=True):
         if definition is None or state.cluster is None:
             return StepResult()
         instance = AddonInstance(state.addon, state.cluster)
-        addon_manifests = separate_hooks(definition.manifests(instance))
+        manifests = definition.manifests(instance)
         if instance.addon.deleting:
-            return StepResult(StatusChange(conditions=await self._run_hooks(instance, addon_manifests)))
-        if addon_manifests.installed or addon_manifests.hooks or definition.objection:
-            return StepResult(StatusChange(conditions=await self._install(instance, addon_manifests, definition)))
+            return StepResult(StatusChange(conditions=await self._run_hooks(instance, manifests)))
+        if manifests or definition.objection:
+            return StepResult(StatusChange(conditions=await self._install(instance, manifests, definition)))
         return StepResult()
 
     async def remove(self, key: ObjectKey) -> None:
         """Remove nothing: the works belong to the add-on and go with it."""
 
     async def _install(
-        self, instance: AddonInstance, addon_manifests: AddonManifests, definition: AddonDefinition
+        self, instance: AddonInstance, manifests: Sequence[Object], definition: AddonDefinition
     ) -> tuple[Condition, ...]:
         if definition.objection:
             return (definition.objection,)
         # The finalizer is put on before anything is installed, and off when there is no hook any more.
-        change = add_finalizer if addon_manifests.hooks else remove_finalizer
+        change = add_finalizer if any(map(is_hook, manifests)) else remove_finalizer
         await change(self.client, MANAGED_CLUSTER_ADDONS, instance.addon.object, Finalizer.ADDON_PRE_DELETE)
-        parts = split_manifests(addon_manifests.installed)
+        parts = split_manifests([obj for obj in manifests if not is_hook(obj)])
         names = [deploy_name(instance.addon.name, number) for number in range(len(parts))]
         try:
             made = [
@@ -92,31 +92,19 @@ class DeploymentStep(Struct, frozen=True):
                 return present
         return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
 
-    async def _run_hooks(self, instance: AddonInstance, addon_manifests: AddonManifests) -> tuple[Condition, ...]:
+    async def _run_hooks(self, instance: AddonInstance, manifests: Sequence[Object]) -> tuple[Condition, ...]:
         """Run the hooks; once they are done, let go."""
         if Finalizer.ADDON_PRE_DELETE not in instance.addon.finalizers:
             return ()
-        if addon_manifests.hooks:
+        hooks = [obj for obj in manifests if is_hook(obj)]
+        if hooks:
             name = f"addon-{instance.addon.name}-pre-delete"
-            work = await self._write(instance, work_manifest(instance, name, addon_manifests.hooks))
-            if not is_completed(work, addon_manifests.hooks):
+            work = await self._write(instance, work_manifest(instance, name, hooks))
+            if not is_completed(work, hooks):
                 message = "waiting for the add-on's hooks to run to their end"
                 return (Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message),)
         await remove_finalizer(self.client, MANAGED_CLUSTER_ADDONS, instance.addon.object, Finalizer.ADDON_PRE_DELETE)
         return ()
-
-
-class AddonManifests(Struct, frozen=True):
-    """The manifests of an add-on: what is installed, and what is run before its removal."""
-
-    installed: tuple[Object, ...]
-    hooks: tuple[Object, ...]
-
-
-def separate_hooks(manifests: Iterable[Object]) -> AddonManifests:
-    rows = list(manifests)
-    hooks = tuple(obj for obj in rows if is_hook(obj))
-    return AddonManifests(tuple(obj for obj in rows if not is_hook(obj)), hooks)
 
 
 def is_hook(manifest: Object) -> bool:
@@ -146,8 +134,7 @@ def work_manifest(
     instance: AddonInstance, name: str, manifests: Sequence[Object], configs: Iterable[Object] = ()
 ) -> Object:
     spec: Object = {"workload": {"manifests": list(manifests)}}
-    feedback = [config for manifest in manifests if (config := _feedback(manifest)) is not None]
-    configs = merge_configs(feedback, configs)
+    configs = merge_configs([row for manifest in manifests for row in _feedback(manifest)], configs)
     if configs:
         spec["manifestConfigs"] = configs
     return MANIFEST_WORKS.manifest(
@@ -166,17 +153,16 @@ def keep_install_namespace(wanted: Object, present: Object, namespace: str) -> O
     Works of Open Cluster Management's managers bring it. A work agent would delete what a work brings no more, and
     with a namespace everything in it.
     """
-    brought = [obj for obj in _manifests(present) if _is_namespace(obj, namespace)]
-    if not brought or any(_is_namespace(obj, namespace) for obj in _manifests(wanted)):
+    brought, bringing = (
+        [obj for obj in rows_at(work, "spec", "workload", "manifests") if _is_namespace(obj, namespace)]
+        for work in (present, wanted)
+    )
+    if not brought or bringing:
         return wanted
     rule = {"group": "", "resource": "namespaces", "name": namespace}
     option = {"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}}
-    workload = {"manifests": [*_manifests(wanted), *brought]}
+    workload = {"manifests": [*wanted["spec"]["workload"]["manifests"], *brought]}
     return {**wanted, "spec": {**wanted["spec"], "workload": workload, "deleteOption": option}}
-
-
-def _manifests(work: Object) -> list[Object]:
-    return ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
 
 
 def _is_namespace(manifest: Object, name: str) -> bool:
@@ -195,14 +181,11 @@ def merge_configs(feedback: Sequence[Object], configs: Iterable[Object]) -> list
     return merged
 
 
-def _feedback(manifest: Object) -> Object | None:
-    served = WATCHED.get((_group(manifest), str(manifest.get("kind"))))
-    if served is None:
-        return None
-    group, resource = served
-    key = ObjectKey.of(manifest)
+def _feedback(manifest: Object) -> list[Object]:
+    group, key = _group(manifest), ObjectKey.of(manifest)
+    resource = WATCHED.get((group, str(manifest.get("kind"))))
     identifier = {"group": group, "resource": resource, "namespace": key.namespace, "name": key.name}
-    return {"resourceIdentifier": identifier, "feedbackRules": [{"type": "WellKnownStatus"}]}
+    return [{"resourceIdentifier": identifier, "feedbackRules": [{"type": "WellKnownStatus"}]}] if resource else []
 
 
 def _group(manifest: Object) -> str:
@@ -210,14 +193,8 @@ def _group(manifest: Object) -> str:
 
 
 def is_made_for(instance: AddonInstance) -> Callable[[Object], bool]:
-
-    def test(obj: Object) -> bool:
-        owners = obj["metadata"].get("ownerReferences") or []
-        return labels_of(obj).get(Label.ADDON_NAME) == instance.addon.name and any(
-            owner.get("uid") == instance.addon.uid for owner in owners
-        )
-
-    return test
+    name, uid = instance.addon.name, instance.addon.uid
+    return lambda obj: labels_of(obj).get(Label.ADDON_NAME) == name and is_owned_by(obj, uid)
 
 
 def addon_from_labels(work: Object) -> list[ObjectKey]:
@@ -243,9 +220,9 @@ def _without_empty(value: Any) -> Any:
     return {name: item for name, item in rows.items() if item is not None and item != {}}
 
 
-def decide_applied_condition(works: Sequence[Object | None]) -> Condition:
+def decide_applied_condition(works: Sequence[Object]) -> Condition:
     type_ = ConditionType.MANIFEST_APPLIED
-    said = [find_condition(work, ConditionType.WORK_APPLIED) if work is not None else None for work in works]
+    said = [find_condition(work, ConditionType.WORK_APPLIED) for work in works]
     failed = [word for word in said if word is not None and word.status == "False"]
     if failed:
         return Condition.false(type_, "AddonManifestAppliedFailed", failed[0].message)
@@ -254,17 +231,16 @@ def decide_applied_condition(works: Sequence[Object | None]) -> Condition:
     return Condition.true(type_, "AddonManifestApplied", "the add-on's manifests are applied")
 
 
-def decide_available_condition(works: Sequence[Object | None]) -> Condition:
+def decide_available_condition(works: Sequence[Object]) -> Condition:
     type_ = ConditionType.ADDON_AVAILABLE
-    if not works or any(work is None for work in works):
+    if not works:
         return Condition.unknown(type_, "WorkNotFound", "the add-on's works are not there yet")
-    present = [work for work in works if work is not None]
-    if not all(is_true(work, ConditionType.WORK_APPLIED) for work in present):
+    if not all(is_true(work, ConditionType.WORK_APPLIED) for work in works):
         return Condition.unknown(type_, "WorkNotApplied", "the add-on's works are not applied yet")
-    waiting = [name for work in present for name in _unready(work)]
+    waiting = [name for work in works for name in _unready(work)]
     if waiting:
         return Condition.false(type_, "ProbeUnavailable", f"no replica is ready of {', '.join(waiting)}")
-    if not all(is_true(work, ConditionType.WORK_AVAILABLE) for work in present):
+    if not all(is_true(work, ConditionType.WORK_AVAILABLE) for work in works):
         return Condition.false(type_, "WorkUnavailable", "not everything in the add-on's works is there")
     return Condition.true(type_, "ProbeAvailable", "everything that the add-on consists of is ready")
 
@@ -272,9 +248,9 @@ def decide_available_condition(works: Sequence[Object | None]) -> Condition:
 def _unready(work: Object) -> Iterable[str]:
     for row in _reports(work):
         meta = row.get("resourceMeta") or {}
-        if meta.get("kind") == "Deployment" and not _value(row, "ReadyReplicas"):
-            yield f"{meta.get('namespace')}/{meta.get('name')}"
-        if meta.get("kind") == "DaemonSet" and _value(row, "DesiredNumberScheduled") and not _value(row, "NumberReady"):
+        no_replica = meta.get("kind") == "Deployment" and not _value(row, "ReadyReplicas")
+        wants_pods = meta.get("kind") == "DaemonSet" and _value(row, "DesiredNumberScheduled")
+        if no_replica or (wants_pods and not _value(row, "NumberReady")):
             yield f"{meta.get('namespace')}/{meta.get('name')}"
 
 
@@ -290,8 +266,7 @@ def is_completed(work: Object, hooks: Sequence[Object]) -> bool:
 
 
 def _reports(work: Object) -> list[Object]:
-    rows: list[Object] = ((work.get("status") or {}).get("resourceStatus") or {}).get("manifests") or []
-    return rows
+    return rows_at(work, "status", "resourceStatus", "manifests")
 
 
 def _value(row: Mapping[str, Any], name: str) -> Any:

@@ -1,7 +1,7 @@
 """Writes an add-on's rights: validated first, bound to the rebuilt subject, removed when no longer declared."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -11,8 +11,8 @@ from watchword.addons.definition import AddonDefinition, AddonInstance, Grant
 from watchword.addons.driver import AddonDriver, RequestsAddonCertificate
 from watchword.api.addon import AddonSubject, Registration
 from watchword.api.conditions import find_condition
-from watchword.api.meta import Object, ObjectKey, labels_of, owner_reference
-from watchword.api.names import HUB_NAMESPACES, ConditionType, Label
+from watchword.api.meta import Manifest, Object, ObjectKey, labels_of, owner_reference
+from watchword.api.names import ADDON_GROUP, HUB_NAMESPACES, WORK_GROUP, ConditionType, Label
 from watchword.api.resources import (
     CLUSTER_ROLES,
     MANAGED_CLUSTER_ADDONS,
@@ -45,34 +45,17 @@ DANGEROUS_RESOURCES = frozenset(
 )
 """Writing these gives another identity, or decides for others."""
 
-ADDON_GROUP, WORK_GROUP = "addon.open-cluster-management.io", "work.open-cluster-management.io"
-DANGEROUS_TO_WRITE = frozenset(
-    {
-        (WORK_GROUP, "manifestworks"),
-        (WORK_GROUP, "manifestworks/status"),
-        (WORK_GROUP, "manifestworkreplicasets"),
-        (ADDON_GROUP, "managedclusteraddons"),
-        (ADDON_GROUP, "clustermanagementaddons"),
-        (ADDON_GROUP, "addontemplates"),
-        ("", "serviceaccounts"),
-        ("", "pods"),
-        ("", "podtemplates"),
-        ("", "replicationcontrollers"),
-        ("apps", "daemonsets"),
-        ("apps", "deployments"),
-        ("apps", "replicasets"),
-        ("apps", "statefulsets"),
-        ("batch", "cronjobs"),
-        ("batch", "jobs"),
-    }
-)
+DANGEROUS_TO_WRITE = {
+    WORK_GROUP: {"manifestworks", "manifestworks/status", "manifestworkreplicasets"},
+    ADDON_GROUP: {"managedclusteraddons", "clustermanagementaddons", "addontemplates"},
+    "": {"serviceaccounts", "pods", "podtemplates", "replicationcontrollers"},
+    "apps": {"daemonsets", "deployments", "replicasets", "statefulsets"},
+    "batch": {"cronjobs", "jobs"},
+}
 """What these describe runs, or gets credentials, with the rights of others: the work agent, the hub, any account."""
 
 CONNECTING = frozenset({"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy"})
 """Reading these is enough to run commands, or to speak to what runs."""
-
-SECRET_RESOURCES = frozenset({"secrets"})
-"""Reading these gives credentials of others."""
 
 INDEX = "addon-rights"
 BY_ROLE = "addon-rights-by-role"
@@ -144,21 +127,28 @@ class GrantWriter(Struct, frozen=True):
 
     def is_written(self, instance: AddonInstance, grant: Grant, identity: Registration) -> bool:
         """Whether the cache shows a grant exactly as wanted, so that no request is needed."""
-        rows = [(ROLE_BINDINGS, self._binding(instance, grant, identity))]
-        if not grant.role:
-            rows.append((ROLES, role_manifest(instance, grant)))
+        rows = self._manifests(instance, grant, identity)
         present = [(self.reader.get(resource, ObjectKey.of(obj)), obj) for resource, obj in rows]
         return all(found is not None and choose_changes(found, obj) is None for found, obj in present)
 
     async def write(self, instance: AddonInstance, grant: Grant, identity: Registration) -> None:
         """Make one grant exist as wanted; `NameConflict` when its name has another owner."""
-        ours = is_made_for(instance.addon.key)
-        if not grant.role:
-            await self.ensurer.ensure(ROLES, role_manifest(instance, grant), ours=ours)
-        await self.ensurer.ensure(ROLE_BINDINGS, self._binding(instance, grant, identity), ours=ours)
+        for resource, wanted in self._manifests(instance, grant, identity):
+            await self.ensurer.ensure(resource, wanted, ours=is_made_for(instance.addon.key))
 
-    def _binding(self, instance: AddonInstance, grant: Grant, identity: Registration) -> Object:
-        return binding_manifest(instance, grant, self.subjects(instance, grant, identity))
+    def _manifests(self, instance: AddonInstance, grant: Grant, identity: Registration) -> Iterator[Manifest]:
+        """Yield the role of a grant, unless it names an existing one, then the binding with its present subjects."""
+        key = _name(instance, grant)
+        metadata, kind = _metadata(instance, key), grant.role_kind if grant.role else "Role"
+        if not grant.role:
+            yield ROLES, ROLES.manifest(key, metadata=metadata, rules=list(grant.rules))
+        binding = ROLE_BINDINGS.manifest(
+            key,
+            metadata=metadata,
+            roleRef={"apiGroup": RBAC_GROUP, "kind": kind, "name": grant.role or key.name},
+            subjects=self.subjects(instance, grant, identity),
+        )
+        yield ROLE_BINDINGS, binding
 
     async def remove(self, addon: ObjectKey, *, keep: set[ObjectKey]) -> None:
         for resource in (ROLE_BINDINGS, ROLES):
@@ -201,22 +191,6 @@ def addon_from_labels(obj: Object) -> list[ObjectKey]:
 
 def wanted_keys(instance: AddonInstance, grants: Iterable[Grant]) -> set[ObjectKey]:
     return {_name(instance, grant) for grant in grants}
-
-
-def role_manifest(instance: AddonInstance, grant: Grant) -> Object:
-    key = _name(instance, grant)
-    return ROLES.manifest(key, metadata=_metadata(instance, key), rules=list(grant.rules))
-
-
-def binding_manifest(instance: AddonInstance, grant: Grant, subjects: list[Object]) -> Object:
-    key = _name(instance, grant)
-    kind, name = (grant.role_kind, grant.role) if grant.role else ("Role", key.name)
-    return ROLE_BINDINGS.manifest(
-        key,
-        metadata=_metadata(instance, key),
-        roleRef={"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
-        subjects=subjects,
-    )
 
 
 def _name(instance: AddonInstance, grant: Grant) -> ObjectKey:
@@ -281,7 +255,7 @@ def _validate_resources(groups: set[str], resources: set[str], verbs: set[str], 
     found = resources & DANGEROUS_RESOURCES
     if found and writes:
         yield f"resources that decide identities: {', '.join(sorted(found))}"
-    written = {resource for group, resource in DANGEROUS_TO_WRITE if group in groups and resource in resources}
+    written = {resource for group in groups for resource in DANGEROUS_TO_WRITE.get(group, set()) & resources}
     if written and writes:
         yield f"resources that act with the rights of others: {', '.join(sorted(written))}"
     connected = resources & CONNECTING
@@ -289,7 +263,7 @@ def _validate_resources(groups: set[str], resources: set[str], verbs: set[str], 
         yield f"connections into running programs: {', '.join(sorted(connected))}"
     if RBAC_GROUP in groups and writes:
         yield "rights that change rights"
-    if resources & SECRET_RESOURCES and "" in groups and not named:
+    if "secrets" in resources and "" in groups and not named:
         yield "secrets without names: name those that are needed"
 
 

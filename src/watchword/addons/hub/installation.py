@@ -12,7 +12,16 @@ from msgspec import Struct
 
 from watchword.api.cluster import is_accepted, is_member
 from watchword.api.conditions import Condition, is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference, uid_of
+from watchword.api.meta import (
+    Object,
+    ObjectKey,
+    annotations_of,
+    is_deleting,
+    is_owned_by,
+    labels_of,
+    owner_reference,
+    uid_of,
+)
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import (
     CLUSTER_MANAGEMENT_ADDONS,
@@ -78,7 +87,7 @@ class AddonInstaller(Struct, frozen=True):
 
     def by_set(self, _: Object) -> list[ObjectKey]:
         """Map a change of a set to everything that is due: sets change rarely, and may select anything."""
-        return [key for known in self.strategies.automatic(CLUSTER_SETS) for key in self.by_kind(known)]
+        return self.by_type(CLUSTER_SETS)
 
     def by_decision(self, decision: Object) -> list[ObjectKey]:
         named = placement_of(decision)
@@ -89,17 +98,13 @@ class AddonInstaller(Struct, frozen=True):
         ]
         return [key for known in kinds for key in self._due(known, clusters_of(decision))]
 
-    def by_placements(self) -> list[ObjectKey]:
-        return [key for known in self.strategies.automatic(PLACEMENTS) for key in self.by_kind(known)]
+    def by_type(self, strategy: str) -> list[ObjectKey]:
+        return [key for known in self.strategies.automatic(strategy) for key in self.by_kind(known)]
 
     def _due(self, known: Object, clusters: Iterable[str]) -> list[ObjectKey]:
         keys = [ObjectKey(name, known["metadata"]["name"]) for name in clusters]
-        here = self.reader.get
-        return [
-            key
-            for key in keys
-            if self._step(known, key, here(MANAGED_CLUSTER_ADDONS, key)) is not InstallationStep.NOTHING
-        ]
+        found = [(key, self.reader.get(MANAGED_CLUSTER_ADDONS, key)) for key in keys]
+        return [key for key, addon in found if self._step(known, key, addon) is not InstallationStep.NOTHING]
 
 
 class InstallationStep(Enum):
@@ -122,21 +127,13 @@ def choose_installation_step(
         return InstallationStep.NOTHING  # the garbage collector removes what belonged to it
     wanted = selected and cluster is not None and not is_deleting(cluster) and is_accepted(cluster)
     if present is None:
-        return (
-            InstallationStep.ENABLE
-            if wanted and cluster is not None and not is_opted_out(cluster)
-            else InstallationStep.NOTHING
-        )
+        enabled = wanted and cluster is not None and not is_opted_out(cluster)
+        return InstallationStep.ENABLE if enabled else InstallationStep.NOTHING
     if is_deleting(present):
         return InstallationStep.NOTHING
     if selected is not None and not wanted and Annotation.ADDON_INSTALLED_BY in annotations_of(present):
         return InstallationStep.DISABLE
-    owners = present["metadata"].get("ownerReferences") or []
-    return (
-        InstallationStep.NOTHING
-        if any(owner.get("uid") == uid_of(known) for owner in owners)
-        else InstallationStep.ADOPT
-    )
+    return InstallationStep.NOTHING if is_owned_by(present, uid_of(known)) else InstallationStep.ADOPT
 
 
 def is_opted_out(cluster: Object) -> bool:
@@ -178,11 +175,8 @@ class InstallStrategyReconciler(Struct, frozen=True):
             case _:
                 return None
 
-    def by_set(self, _: Object) -> list[ObjectKey]:
-        return [ObjectKey.of(known) for known in self.strategies.automatic(CLUSTER_SETS)]
-
-    def by_placements(self) -> list[ObjectKey]:
-        return [ObjectKey.of(known) for known in self.strategies.automatic(PLACEMENTS)]
+    def by_type(self, strategy: str) -> list[ObjectKey]:
+        return [ObjectKey.of(known) for known in self.strategies.automatic(strategy)]
 
 
 def decide_cluster_sets_condition(named: Sequence[str], found: Sequence[Object]) -> Condition:

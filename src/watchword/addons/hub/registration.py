@@ -59,16 +59,14 @@ class RegistrationStep(Struct, frozen=True):
         # The condition comes after the hub's notes on the cluster, which decide whom the rights are bound to.
         if not (instance.cluster.accepted and is_true(instance.cluster.object, ConditionType.HUB_ACCEPTED)):
             await self.rights.remove(instance.addon.key, keep=set())
-            return Condition.false(
-                APPLIED, NOT_ACCEPTED, f"cluster {instance.cluster.name} is not accepted by this hub"
-            )
+            message = f"cluster {instance.cluster.name} is not accepted by this hub"
+            return Condition.false(APPLIED, NOT_ACCEPTED, message)
         await self.rights.remove(instance.addon.key, keep=grants.wanted_keys(instance, definition.grants))
         identity = next((row for row in rows if row.type == KUBE_CLIENT), None)
         if identity is None:
             return Condition.true(APPLIED, "NilRegistration", "the add-on asks for no access to the hub")
-        if instance.addon.kube_client is not None and not is_own_subject(
-            instance, instance.addon.kube_client, self.catalog
-        ):
+        declared = instance.addon.kube_client
+        if declared is not None and not is_own_subject(instance, declared, self.catalog):
             message = "the declared subject was not this add-on's, and was replaced"
             self.events.refusal(instance.addon.object, "SubjectMismatch", message)
         if not identity.driver or not identity.subject.user:
@@ -138,18 +136,12 @@ def merge_registrations(
             subject = _initial_subject(instance, catalog) if wanted.type == KUBE_CLIENT else wanted.subject
             merged.append(replace(wanted, subject=subject))
         elif wanted.type == CUSTOM_SIGNER:
-            merged.append(replace(found, subject=_signer_subject(wanted, found, definition, instance)))
+            signer = definition.signer(wanted.signer)
+            right = signer.subject_for(instance) if signer is not None else AddonSubject()
+            merged.append(replace(found, subject=right if found.subject.user else wanted.subject))
         else:
             merged.append(replace(found, subject=choose_subject(instance, found, catalog)))
     return tuple(merged)
-
-
-def _signer_subject(
-    wanted: Registration, found: Registration, definition: AddonDefinition, instance: AddonInstance
-) -> AddonSubject:
-    signer = definition.signer(wanted.signer)
-    right = signer.subject_for(instance) if signer is not None else AddonSubject()
-    return right if found.subject.user else wanted.subject
 
 
 def _initial_subject(instance: AddonInstance, catalog: AddonCatalog) -> AddonSubject:

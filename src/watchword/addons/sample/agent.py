@@ -1,10 +1,10 @@
 """The agent of the sample add-on: keeps a report on the hub up to date with the credential it was given."""
 
 import asyncio
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 import structlog
+from msgspec import Struct
 
 from watchword.addons.lease import AddonLease, UsedCredential
 from watchword.addons.sample.hub import NAME, REPORT
@@ -14,10 +14,10 @@ from watchword.api.time import rfc3339
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, NotFound
 from watchword.runtime.clock import Clock
+from watchword.runtime.event_loop import run_until_stopped
 
 
-@dataclass
-class SampleAgent:
+class SampleAgent(Struct):
     """Reports on the hub that it runs, and on its own cluster, too, when it can reach that."""
 
     hub: Client
@@ -26,10 +26,7 @@ class SampleAgent:
     local: Client | None = None
     namespace: str = ""  # where its lease is, on its own cluster
     beats: int = 0
-    used: UsedCredential = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.used = UsedCredential(self.hub, self.clock)
+    used: UsedCredential | None = None
 
     async def beat(self) -> None:
         """Write one report; raises the hub's errors."""
@@ -38,6 +35,7 @@ class SampleAgent:
         await _put(self.hub, ObjectKey(self.cluster, REPORT), data)
         if self.local is not None and self.namespace:
             lease = AddonLease(self.local, ObjectKey(self.namespace, NAME), self.clock)
+            self.used = self.used or UsedCredential(self.hub, self.clock)
             await lease.renew(credential_id=await self.used.current())
 
     async def run(self, every: timedelta, stop: asyncio.Event) -> None:
@@ -49,11 +47,7 @@ class SampleAgent:
                 log.info("reported", beats=self.beats)
             except KubeError as error:
                 log.warning("not reported", error=str(error))
-            try:
-                async with asyncio.timeout(every.total_seconds()):
-                    await stop.wait()
-            except TimeoutError:
-                continue
+            await run_until_stopped(stop, asyncio.sleep(every.total_seconds()))
 
 
 async def _put(hub: Client, key: ObjectKey, data: dict[str, str]) -> None:

@@ -83,10 +83,7 @@ class TemplateDefinitionLookup(Struct, frozen=True):
         named = self.reader.index_keys(resources.MANAGED_CLUSTER_ADDONS, BY_CONFIG, str(key))
         kinds = self.reader.list(resources.CLUSTER_MANAGEMENT_ADDONS)
         default = [kind for kind in kinds if key in config_keys({}, kind, resources.ADDON_DEPLOYMENT_CONFIGS)]
-        return [
-            *named,
-            *(key for kind in default for key in self._addons_of(kind["metadata"]["name"])),
-        ]
+        return [*named, *(key for kind in default for key in self._addons_of(kind["metadata"]["name"]))]
 
     def addons_affected_by_cluster(self, cluster: Object) -> list[ObjectKey]:
         """Map a cluster that says where its images come from to its add-ons."""
@@ -205,18 +202,14 @@ def _allow_role(name: str, namespace: str) -> str:
 
 
 def _signer(row: Mapping[str, Any]) -> Signer:
-    authority = mapping_at(row, "signingCA")
+    authority, declared = mapping_at(row, "signingCA"), mapping_at(row, "subject")
     key = ObjectKey(str(authority.get("namespace") or HUB_NAMESPACE), str(authority.get("name") or ""))
-    declared = mapping_at(row, "subject")
-    if not declared.get("user"):
-        return Signer(str(row.get("signerName") or ""), key)
-    return Signer(
-        str(row.get("signerName") or ""),
-        key,
-        lambda instance: AddonSubject.read(
-            rendering.substitute_variables(declared, {"CLUSTER_NAME": instance.cluster.name})
-        ),
-    )
+
+    def subject(instance: AddonInstance) -> AddonSubject:
+        variables = {"CLUSTER_NAME": instance.cluster.name}
+        return AddonSubject.read(rendering.substitute_variables(declared, variables))
+
+    return Signer(str(row.get("signerName") or ""), key, subject if declared.get("user") else None)
 
 
 def restrict_signing_authority(signer: Signer, namespaces: frozenset[str]) -> Signer:

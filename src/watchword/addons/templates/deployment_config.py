@@ -25,13 +25,6 @@ class ImageMirror(Struct, frozen=True):
         return mirror + image.removeprefix(source) if source else f"{mirror}/{image.rpartition('/')[2]}"
 
 
-class ProxyConfig(Struct, frozen=True):
-    """The proxy through which an agent reaches its hub."""
-
-    variables: tuple[tuple[str, str], ...] = ()
-    ca_bundle: str = ""  # PEM; what cannot be decoded is left out
-
-
 class DeploymentConfig(Struct, frozen=True):
     """What an AddOnDeploymentConfig says; the defaults change nothing."""
 
@@ -40,7 +33,8 @@ class DeploymentConfig(Struct, frozen=True):
     node_selector: Mapping[str, str] | None = None
     tolerations: Sequence[Object] | None = None
     registries: tuple[ImageMirror, ...] | None = None
-    proxy: ProxyConfig = field(default_factory=ProxyConfig)
+    proxy_variables: tuple[tuple[str, str], ...] = ()  # of the proxy through which an agent reaches its hub
+    proxy_ca: str = ""  # PEM; what cannot be decoded is left out
     resources: tuple[tuple[str, Object], ...] = ()  # of containers, by the pattern of their id; the last match counts
 
     @classmethod
@@ -54,7 +48,8 @@ class DeploymentConfig(Struct, frozen=True):
             node_selector=placement.get("nodeSelector"),
             tolerations=placement.get("tolerations"),
             registries=None if spec.get("registries") is None else read_mirrors(rows_at(spec, "registries")),
-            proxy=_read_proxy(mapping_at(spec, "proxyConfig")),
+            proxy_variables=_proxy_variables(mapping_at(spec, "proxyConfig")),
+            proxy_ca=_proxy_ca(mapping_at(spec, "proxyConfig")),
             resources=tuple(
                 (str(row.get("containerID")), dict(mapping_at(row, "resources")))
                 for row in rows_at(spec, "resourceRequirements")
@@ -91,15 +86,17 @@ def _matches(pattern: str, container: str) -> bool:
     )
 
 
-def _read_proxy(row: Mapping[str, Any]) -> ProxyConfig:
-    variables = tuple(
+def _proxy_variables(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(
         (spelling, str(row[field]))
         for field, name in (("httpProxy", "HTTP_PROXY"), ("httpsProxy", "HTTPS_PROXY"), ("noProxy", "NO_PROXY"))
         if row.get(field)
         for spelling in (name, name.lower())
     )
+
+
+def _proxy_ca(row: Mapping[str, Any]) -> str:
     try:
-        bundle = base64.b64decode(row.get("caBundle") or "", validate=True).decode()
+        return base64.b64decode(row.get("caBundle") or "", validate=True).decode()
     except (TypeError, ValueError):  # no base64, characters beyond ASCII, or no UTF-8 inside
-        bundle = ""
-    return ProxyConfig(variables, bundle)
+        return ""

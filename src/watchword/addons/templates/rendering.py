@@ -45,19 +45,19 @@ class TemplateContext(Struct, frozen=True):
     def environment(self) -> list[Object]:
         names = ["HUB_KUBECONFIG"] if self.registrations else []
         names += ["CLUSTER_NAME", "INSTALL_NAMESPACE"] if self.config.namespace else ["CLUSTER_NAME"]
-        rows = [(name, self.variables[name]) for name in names] + list(self.config.proxy.variables)
+        rows = [(name, self.variables[name]) for name in names] + list(self.config.proxy_variables)
         if self.has_proxy_ca:
             rows.append(("CA_BUNDLE_FILE_PATH", f"{PROXY_CA_MOUNT}/{PROXY_CA_KEY}"))
         return [{"name": name, "value": value} for name, value in rows]
 
     @property
     def has_proxy_ca(self) -> bool:
-        return bool(self.config.proxy.variables and self.config.proxy.ca_bundle)
+        return bool(self.config.proxy_variables and self.config.proxy_ca)
 
     @property
     def volumes(self) -> list[tuple[Object, str]]:
         """The volumes that every container gets, with where they are mounted: its credentials above all."""
-        rows = [(_credential_volume(row, self.addon), _credential_mount(row)) for row in self.registrations]
+        rows = [_credential_volume(row, self.addon) for row in self.registrations]
         if self.has_proxy_ca:
             volume = {"name": "proxy-ca-bundle", "configMap": {"name": _proxy_ca_name(self.addon)}}
             rows.append((volume, PROXY_CA_MOUNT))
@@ -76,9 +76,9 @@ def read_registrations(rows: Iterable[Mapping[str, Any]]) -> tuple[Registration,
 
 def render_manifests(manifests: Sequence[Object], context: TemplateContext) -> list[Object]:
     rendered = [_with_settings(substitute_variables(obj, context.variables), context) for obj in manifests]
-    if context.config.proxy.ca_bundle:
+    if context.config.proxy_ca:
         key = ObjectKey(context.namespace, _proxy_ca_name(context.addon))
-        rendered.append(CONFIG_MAPS.manifest(key, data={PROXY_CA_KEY: context.config.proxy.ca_bundle}))
+        rendered.append(CONFIG_MAPS.manifest(key, data={PROXY_CA_KEY: context.config.proxy_ca}))
     namespace = context.config.namespace
     return [with_namespace(obj, namespace) for obj in rendered] if namespace else rendered
 
@@ -181,17 +181,12 @@ def _names(rows: Any) -> set[str]:
     return {str(row.get("name")) for row in rows or ()}
 
 
-def _credential_volume(registration: Registration, addon: str) -> Object:
-    name = "hub-kubeconfig"
+def _credential_volume(registration: Registration, addon: str) -> tuple[Object, str]:
+    name, mount = "hub-kubeconfig", HUB_KUBECONFIG_MOUNT
     if registration.type == CUSTOM_SIGNER:
-        name = f"cert-{registration.signer.replace('/', '-').replace('.', '-')}"
-    return {"name": name, "secret": {"secretName": registration.secret_name(addon)}}
-
-
-def _credential_mount(registration: Registration) -> str:
-    if registration.type == KUBE_CLIENT:
-        return HUB_KUBECONFIG_MOUNT
-    return f"{MOUNTS}/{registration.signer.replace('/', '-')}"
+        signer = registration.signer.replace("/", "-")
+        name, mount = f"cert-{signer.replace('.', '-')}", f"{MOUNTS}/{signer}"
+    return {"name": name, "secret": {"secretName": registration.secret_name(addon)}}, mount
 
 
 def _proxy_ca_name(addon: str) -> str:

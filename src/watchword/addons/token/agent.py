@@ -31,7 +31,7 @@ from watchword.credentials.lifecycle import BoundToken, read_bound_token
 from watchword.kube import errors
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import UserEntry
-from watchword.kube.tokens import IssuedToken, request_token
+from watchword.kube.tokens import request_token
 from watchword.runtime.clock import Clock
 
 TOKEN = "token"  # noqa: S105 - the name of a key
@@ -131,7 +131,8 @@ def describe_token(
     """Return the message of the condition: the same text for the same token at any time."""
     said = [f"the token of ServiceAccount {wanted.cluster}/{wanted.service_account}"]
     if token.lifetime < asked:
-        said.append(f"(the hub shortened {_seconds(asked)} seconds to {_seconds(token.lifetime)})")
+        second = timedelta(seconds=1)
+        said.append(f"(the hub shortened {asked // second} seconds to {token.lifetime // second})")
     if token.lifetime < MIN_RECOMMENDED_LIFETIME:
         said.append("(less than an hour is meant for tests)")
     validity = CredentialValidity(token.issued_at, token.expires_at, refresh)
@@ -143,10 +144,6 @@ def _stored_refresh(token: BoundToken, held: SecretData) -> datetime | None:
     noted = parse_rfc3339(held.get(REFRESH_AT, b"").decode(errors="replace"))
     latest = token.issued_at + token.lifetime * lifecycle.RENEWAL_WINDOW.end
     return noted if noted is not None and token.issued_at <= noted <= latest else None
-
-
-def _seconds(lifetime: timedelta) -> int:
-    return int(lifetime.total_seconds())
 
 
 INFRASTRUCTURE_RECHECK = timedelta(minutes=5)  # the hub's condition triggers a reconcile; this is for a lost event
@@ -232,10 +229,7 @@ class TokenAgentDriver(Struct, frozen=True):
             )
         except errors.KubeError as error:
             return decide_refusal(error)
-        return self._accept(wanted, granted)
-
-    def _accept(self, wanted: WantedCredential, granted: IssuedToken) -> NewCredential | Pending:
-        """Accept the token only when it is the requested one, and still valid."""
+        # The token is accepted only when it is the requested one, and still valid.
         token = read_bound_token(granted.token.reveal())
         if token is None:
             return _failed("TokenUnreadable", "the hub issued a token that cannot be read, or that has no life")
@@ -255,7 +249,7 @@ class TokenAgentDriver(Struct, frozen=True):
         pause = choose_retry_delay(failures, transient=answer.reason in TRANSIENT_REASONS)
         key = (wanted.cluster, wanted.addon)
         self.failed_attempts[key] = FailedAttempt(wanted, answer, failures, self.clock.now() + pause)
-        return _retry_in(answer, pause)
+        return replace(answer, recheck=pause)
 
 
 def decide_refusal(error: errors.KubeError) -> Pending:
@@ -281,10 +275,6 @@ def _failed(reason: str, message: str) -> Pending:
 
 def _answer_waiting(failed: FailedAttempt | None, wait: lifecycle.Wait, now: datetime) -> Pending:
     if failed is not None and wait.for_what != AWAITING_ACCOUNT:
-        return _retry_in(failed.answer, wait.until - now)
+        return replace(failed.answer, recheck=wait.until - now)
     message = "waiting for the hub to report the add-on's ServiceAccount in TokenInfrastructureReady"
     return Pending(AWAITING_ACCOUNT, message, recheck=wait.until - now)
-
-
-def _retry_in(answer: Pending, pause: timedelta) -> Pending:
-    return Pending(answer.reason, answer.message, recheck=pause, failed=True)

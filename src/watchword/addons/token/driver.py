@@ -53,7 +53,6 @@ LIFETIME = DriverOption(
     validate=validate_lifetime,
     warn=warn_of_short_lifetime,
 )
-OPTIONS = (LIFETIME,)
 
 
 def token_lifetime(settings: Settings) -> timedelta:
@@ -65,7 +64,7 @@ class TokenAddonDriver(AddonDriver, HasHubStep):
     """Needs no signer: the hub's API server issues the tokens."""
 
     name = "token"
-    options = OPTIONS
+    options = (LIFETIME,)
     credential = CredentialKind(
         name="add-on token",
         conditions=(

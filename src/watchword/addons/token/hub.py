@@ -14,7 +14,7 @@ from watchword.api import names
 from watchword.api.addon import KUBE_CLIENT, Addon, AddonSubject, Registration
 from watchword.api.cluster import is_accepted
 from watchword.api.conditions import Condition, find_condition, is_true
-from watchword.api.meta import Object, ObjectKey, Resource, labels_of, owner_reference, uid_of
+from watchword.api.meta import Manifest, Object, ObjectKey, Resource, is_owned_by, labels_of, owner_reference, uid_of
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
 from watchword.credentials.driver import ClusterSubjects, HubContext
@@ -97,7 +97,8 @@ class TokenInfrastructureStep(Struct, frozen=True):
         except KubeError as error:
             refusal = Condition.false(READY, "TokenInfrastructureApplyFailed", str(error))
             return StepResult(StatusChange(conditions=(refusal,)), error=error)
-        message = ready_message(ObjectKey(addon.cluster, account), uid)
+        # The message from which agents, of OCM too, learn the UID.
+        message = f"ServiceAccount {ObjectKey(addon.cluster, account)} (UID: {uid}) is ready"
         return _report(Condition.true(READY, "TokenInfrastructureReady", message))
 
     async def _write(self, state: AddonState, account: str) -> str:
@@ -105,9 +106,9 @@ class TokenInfrastructureStep(Struct, frozen=True):
         ours, ensure = is_made_for(addon), self.ensurer.ensure
         agents = [] if state.cluster is None else self.cluster_subjects.subjects(state.cluster.object)
         # One after the other: no right to an account, and no binding to a role, that turns out to belong to others.
-        made = await ensure(SERVICE_ACCOUNTS, account_manifest(addon, account), ours=ours)
-        await ensure(ROLES, role_manifest(addon, account), ours=ours)
-        await ensure(ROLE_BINDINGS, binding_manifest(addon, agents), ours=ours)
+        made, *_ = [
+            await ensure(resource, wanted, ours=ours) for resource, wanted in token_manifests(addon, account, agents)
+        ]
         for name in service_accounts(addon.cluster, addon.name):
             if name != account:
                 await self.ensurer.remove(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, name), ours=ours)
@@ -183,11 +184,8 @@ def choose_token_infrastructure_action(
     if not accepted and (by_token or made()):
         return TokenInfrastructureAction.REVOKE  # whatever driver the agent reports meanwhile
     if registration is None or not by_token:
-        return (
-            TokenInfrastructureAction.RETIRE
-            if made() or find_condition(addon.object, READY) is not None
-            else TokenInfrastructureAction.NOTHING
-        )
+        retires = made() or find_condition(addon.object, READY) is not None
+        return TokenInfrastructureAction.RETIRE if retires else TokenInfrastructureAction.NOTHING
     if not registration.subject.user:
         return TokenInfrastructureAction.NOTHING  # the agent is about to declare the add-on's subject
     own = SUBJECTS.is_own(addon.cluster, addon.name, registration.subject)
@@ -223,48 +221,33 @@ def role_name(addon: str) -> str:
     return f"{addon}-token-role"
 
 
-def account_manifest(addon: Addon, account: str) -> Object:
-    """Return the ServiceAccount that the add-on's agent will be on the hub; no pod runs as it."""
-    return SERVICE_ACCOUNTS.manifest(
-        ObjectKey(addon.cluster, account), metadata=_metadata(addon), automountServiceAccountToken=False
-    )
+def token_manifests(addon: Addon, account: str, subjects: list[Object]) -> list[Manifest]:
+    """Return the account that the add-on's agent will be on the hub, and the right to request tokens of that one.
 
-
-def role_manifest(addon: Addon, account: str) -> Object:
-    """Return the right to request tokens of that one account.
-
-    The second rule is that of OCM: it lets the agent hear of tokens over its own transport, and means nothing to an
-    API server.
+    No pod runs as the account. The second rule is that of OCM: it lets the agent hear of tokens over its own transport,
+    and means nothing to an API server.
     """
-    tokens = {"apiGroups": [""], "resources": ["serviceaccounts/token"]}
-    rules = [{**tokens, "verbs": ["create"], "resourceNames": [account]}, {**tokens, "verbs": ["subscribe"]}]
-    return ROLES.manifest(ObjectKey(addon.cluster, role_name(addon.name)), metadata=_metadata(addon), rules=rules)
-
-
-def binding_manifest(addon: Addon, subjects: list[Object]) -> Object:
-    name = role_name(addon.name)
-    return ROLE_BINDINGS.manifest(
-        ObjectKey(addon.cluster, name),
-        metadata=_metadata(addon),
-        roleRef={"apiGroup": ROLES.group, "kind": "Role", "name": name},
-        subjects=subjects,
-    )
-
-
-def _metadata(addon: Addon) -> Object:
-    return {
+    key = ObjectKey(addon.cluster, role_name(addon.name))
+    metadata = {
         "labels": {names.Label.TOKEN_ADDON: addon.name, names.Label.TOKEN_INFRASTRUCTURE: "true"},
         "ownerReferences": [owner_reference(addon.object)],
     }
+    own = SERVICE_ACCOUNTS.manifest(
+        ObjectKey(addon.cluster, account), metadata=metadata, automountServiceAccountToken=False
+    )
+    tokens = {"apiGroups": [""], "resources": ["serviceaccounts/token"]}
+    rules = [{**tokens, "verbs": ["create"], "resourceNames": [account]}, {**tokens, "verbs": ["subscribe"]}]
+    role = ROLES.manifest(key, metadata=metadata, rules=rules)
+    reference = {"apiGroup": ROLES.group, "kind": "Role", "name": key.name}
+    binding = ROLE_BINDINGS.manifest(key, metadata=metadata, roleRef=reference, subjects=subjects)
+    return [(SERVICE_ACCOUNTS, own), (ROLES, role), (ROLE_BINDINGS, binding)]
 
 
 def managed_objects(key: ObjectKey) -> list[tuple[Resource, ObjectKey]]:
     """Return everything that may have been made for an add-on, the rights before the account."""
     name = ObjectKey(key.namespace, role_name(key.name))
-    accounts = [
-        (SERVICE_ACCOUNTS, ObjectKey(key.namespace, account)) for account in service_accounts(key.namespace, key.name)
-    ]
-    return [(ROLE_BINDINGS, name), (ROLES, name), *accounts]
+    accounts = [ObjectKey(key.namespace, account) for account in service_accounts(key.namespace, key.name)]
+    return [(ROLE_BINDINGS, name), (ROLES, name), *((SERVICE_ACCOUNTS, account) for account in accounts)]
 
 
 def account_selector(addon: str) -> str:
@@ -275,17 +258,12 @@ def account_selector(addon: str) -> str:
 
 def addon_from_labels(obj: Object) -> list[ObjectKey]:
     name = labels_of(obj).get(names.Label.TOKEN_ADDON)
-    marked = name and labels_of(obj).get(names.Label.TOKEN_INFRASTRUCTURE) == "true"
-    return [ObjectKey(obj["metadata"].get("namespace") or "", name)] if name and marked else []
+    return [ObjectKey(ObjectKey.of(obj).namespace, name)] if name and is_labeled_for(name)(obj) else []
 
 
 def is_labeled_for(addon: str) -> Callable[[Object], bool]:
-
-    def test(obj: Object) -> bool:
-        labels = labels_of(obj)
-        return labels.get(names.Label.TOKEN_ADDON) == addon and labels.get(names.Label.TOKEN_INFRASTRUCTURE) == "true"
-
-    return test
+    wanted = {names.Label.TOKEN_ADDON: addon, names.Label.TOKEN_INFRASTRUCTURE: "true"}
+    return lambda obj: wanted.items() <= labels_of(obj).items()
 
 
 def is_made_for(addon: Addon) -> Callable[[Object], bool]:
@@ -297,9 +275,8 @@ def is_made_for(addon: Addon) -> Callable[[Object], bool]:
     marked = is_labeled_for(addon.name)
 
     def test(obj: Object) -> bool:
-        owners = obj["metadata"].get("ownerReferences") or []
-        own = any(owner.get("uid") == addon.uid for owner in owners)
-        return marked(obj) and (own or (not owners and _is_younger(obj, addon.object)))
+        unowned = not obj["metadata"].get("ownerReferences")
+        return marked(obj) and (is_owned_by(obj, addon.uid) or (unowned and _is_younger(obj, addon.object)))
 
     return test
 
@@ -365,17 +342,10 @@ def ready_account(addon: Addon) -> TokenAccount | None:
     return account if account.name in ("", *service_accounts(addon.cluster, addon.name)) else None
 
 
-def ready_message(account: ObjectKey, uid: str) -> str:
-    """Return the message from which agents, of OCM too, learn the UID."""
-    return f"ServiceAccount {account} (UID: {uid}) is ready"
-
-
 def parse_ready_message(message: str) -> TokenAccount | None:
     """Return the account of a message, None when it has no UID."""
     found = _READY.search(message)
-    if found is None:
-        return None
-    return TokenAccount(found["name"] or "", found["uid"], found["namespace"] or "")
+    return None if found is None else TokenAccount(found["name"] or "", found["uid"], found["namespace"] or "")
 
 
 SUBJECTS = TokenSubjects()

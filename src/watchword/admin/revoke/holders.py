@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from watchword.accounts.tokens import read_token
-from watchword.addons.catalog import AddonCatalog
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.admin.errors import InvalidInput
 from watchword.admin.revoke.pull_secret import find_pull_secrets
 from watchword.admin.revoke.revocation import Revocation, RevocationTarget, TokenReviewProbe
@@ -47,7 +47,6 @@ class HeldEntry(Struct, frozen=True):
 
     @property
     def token(self) -> Sensitive[str] | None:
-        """The bearer token, None when the credential is a certificate."""
         if self.credential is None or self.credential.authorization is None:
             return None
         return Sensitive(self.credential.authorization.reveal().removeprefix("Bearer "))
@@ -156,7 +155,6 @@ class HolderLookup(Struct, frozen=True):
 
     client: Client
     clock: Clock
-    catalog: AddonCatalog
     authenticate: Authenticate
 
     async def find(self, entry: HeldEntry) -> Holding:
@@ -208,7 +206,7 @@ class HolderLookup(Struct, frozen=True):
         subject = AddonSubject(who.username, groups)
         for obj in (await self.client.list(MANAGED_CLUSTER_ADDONS)).items:
             key = ObjectKey.of(obj)
-            if any(driver.subjects.is_own(key.namespace, key.name, subject) for driver in self.catalog.drivers):
+            if any(driver.subjects.is_own(key.namespace, key.name, subject) for driver in ADDON_CATALOG.drivers):
                 return RevocationTarget("addon", str(key))
         return None
 
@@ -217,7 +215,7 @@ class HolderLookup(Struct, frozen=True):
         account = await self.client.find(SERVICE_ACCOUNTS, key)
         if account is None:
             return None
-        needed = self.catalog.subject_objects
+        needed = ADDON_CATALOG.subject_objects
         addons = [addon for row in needed if row.resource is SERVICE_ACCOUNTS for addon in row.addons_of(account)]
         if addons:
             return RevocationTarget("addon", str(addons[0]))

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from watchword.addons.catalog import AddonCatalog
+from watchword.addons.catalog import ADDON_CATALOG
 from watchword.addons.hub.grants import is_made_for
 from watchword.admin.accept import HubAdmin, deny
 from watchword.admin.addons import is_reinstalled_by_strategy
@@ -95,44 +95,38 @@ def subject_identity(subject: Object) -> UserIdentity:
 ADDON_FORM = "CLUSTER/NAME"
 
 
-class AddonRights(Struct, frozen=True):
-    """The rights of an add-on on the hub, removed at once: a deleted add-on keeps them until its hooks have run."""
-
-    client: Client
-    addon: ObjectKey
-    accounts: Sequence[Object]  # the ServiceAccounts whose tokens it has
-
-    async def bindings(self) -> list[Object]:
-        labels = f"{Label.ADDON_NAME}={self.addon.name},{Label.ADDON_CLUSTER}={self.addon.namespace}"
-        found = await self.client.list(ROLE_BINDINGS, labels=labels)
-        return [binding for binding in found.items if is_made_for(self.addon)(binding)]
-
-    async def remove(self) -> None:
-        rows = [(ROLE_BINDINGS, binding) for binding in await self.bindings()]
-        for resource, obj in [*rows, *((SERVICE_ACCOUNTS, account) for account in self.accounts)]:
-            with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
-                await self.client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
+async def _addon_bindings(client: Client, addon: ObjectKey) -> list[Object]:
+    labels = f"{Label.ADDON_NAME}={addon.name},{Label.ADDON_CLUSTER}={addon.namespace}"
+    return [
+        binding for binding in (await client.list(ROLE_BINDINGS, labels=labels)).items if is_made_for(addon)(binding)
+    ]
 
 
-async def plan_addon(context: revocation.RevocationContext, name: str) -> revocation.Revocation:
+async def plan_addon(admin: HubAdmin, name: str) -> revocation.Revocation:
     """Plan to disable an add-on on a cluster and to remove its rights without waiting for its hooks.
 
     Nothing that the cluster wrote is read: what an agent wrote must not keep it from losing its rights.
     """
-    client, key = context.client, revocation.parse_key(name, ADDON_FORM)
+    client, key = admin.client, revocation.parse_key(name, ADDON_FORM)
     found = await client.find(MANAGED_CLUSTER_ADDONS, key)
     if found is None:
         raise NotFoundOnHub(f"add-on {key.name} is not enabled on {key.namespace}: `watchword addon list` lists all")
-    accounts = await _find_accounts(client, key, context.catalog)
-    rights = AddonRights(client, key, accounts)
+    accounts = await _find_accounts(client, key)
+
+    async def remove_rights() -> None:
+        """Remove them at once: a deleted add-on keeps them until its hooks have run."""
+        rows = [(ROLE_BINDINGS, binding) for binding in await _addon_bindings(client, key)]
+        for resource, obj in [*rows, *((SERVICE_ACCOUNTS, account) for account in accounts)]:
+            with contextlib.suppress(NotFound, Conflict):  # gone already, or another one has its name
+                await client.delete(resource, ObjectKey.of(obj), uid=uid_of(obj))
 
     async def act() -> bool:
         with contextlib.suppress(NotFound, Conflict):  # another writer was faster
             await client.delete(MANAGED_CLUSTER_ADDONS, key, uid=uid_of(found))
-        await rights.remove()
+        await remove_rights()
         return not is_deleting(found)
 
-    bindings = await rights.bindings()
+    bindings = await _addon_bindings(client, key)
     places = {ObjectKey.of(account): uid_of(account) for account in accounts}
     absent = [
         revocation.AbsenceProbe(f"tokens of ServiceAccount {place}", client, SERVICE_ACCOUNTS, place, uid)
@@ -149,14 +143,13 @@ async def plan_addon(context: revocation.RevocationContext, name: str) -> revoca
         consequence=_describe_consequence(found, by_token=bool(accounts)),
         act=act,
         probes=(*await find_access_probes(client, bindings), *absent),
-        repeat=rights.remove,
+        repeat=remove_rights,
     )
 
 
-async def _find_accounts(client: Client, key: ObjectKey, catalog: AddonCatalog) -> list[Object]:
-    """Return the ServiceAccounts that the hub made for the add-on."""
+async def _find_accounts(client: Client, key: ObjectKey) -> list[Object]:
     found: list[Object] = []
-    for needed in catalog.subject_objects:
+    for needed in ADDON_CATALOG.subject_objects:
         if needed.resource is SERVICE_ACCOUNTS:
             listed = await client.list(SERVICE_ACCOUNTS, namespace=key.namespace, labels=needed.selector(key.name))
             found += [account for account in listed.items if key in needed.addons_of(account)]
@@ -178,13 +171,12 @@ CLUSTER_CONSEQUENCE = (
 )
 
 
-async def plan_cluster(context: revocation.RevocationContext, name: str) -> revocation.Revocation:
+async def plan_cluster(admin: HubAdmin, name: str) -> revocation.Revocation:
     """Plan to deny a cluster; whichever driver it registers by, its rights are bound by the hub."""
-    client = context.client
+    client = admin.client
     found = await client.find(MANAGED_CLUSTERS, ObjectKey.cluster(name))
     if found is None:
         raise NotFoundOnHub(f"there is no cluster {name}: `watchword clusters` lists all")
-    admin = HubAdmin(client, context.clock)
 
     async def act() -> bool:
         result = await deny(admin, name)
@@ -204,7 +196,6 @@ async def plan_cluster(context: revocation.RevocationContext, name: str) -> revo
 
 
 async def _bindings(client: Client, cluster: str) -> list[Object]:
-    """Return the bindings that only an accepted cluster has."""
     names = (registration_binding(cluster), work_binding(cluster))
     found = [await client.find(ROLE_BINDINGS, ObjectKey(cluster, name)) for name in names]
     return [binding for binding in found if binding is not None]
@@ -213,8 +204,8 @@ async def _bindings(client: Client, cluster: str) -> list[Object]:
 JOIN_CONSEQUENCE = "clusters that joined by it keep their own credentials: `watchword clusters` lists them"
 
 
-async def plan_join_token(context: revocation.RevocationContext, name: str) -> revocation.Revocation:
-    client, token_id = context.client, parse_token_id(name)
+async def plan_join_token(admin: HubAdmin, name: str) -> revocation.Revocation:
+    client, token_id = admin.client, parse_token_id(name)
     key = token_secret_key(token_id)
     secret = await client.find(SECRETS, key)
     if secret is None:
@@ -250,17 +241,17 @@ def _probe_join_token(client: Client, secret: Object, token_id: str) -> revocati
 FORM = "NAMESPACE/NAME"
 
 
-async def plan_service_account(context: revocation.RevocationContext, name: str) -> revocation.Revocation:
+async def plan_service_account(admin: HubAdmin, name: str) -> revocation.Revocation:
     """Plan to delete an account: its tokens are revoked on every cluster that has it."""
-    key, admin = revocation.parse_key(name, FORM), ServiceAccountAdmin(context.client)
-    account = await admin.get(key)
-    clusters, tokens = await admin.clusters(key), await admin.tokens(key)
+    key, accounts = revocation.parse_key(name, FORM), ServiceAccountAdmin(admin.client)
+    account = await accounts.get(key)
+    clusters, tokens = await accounts.clusters(key), await accounts.tokens(key)
 
     async def act() -> bool:
-        await admin.delete(key)
+        await accounts.delete(key)
         return not is_deleting(account)
 
-    everywhere = revocation.AbsenceProbe(f"account {key}", context.client, resource_of(account), key, uid_of(account))
+    everywhere = revocation.AbsenceProbe(f"account {key}", admin.client, resource_of(account), key, uid_of(account))
     return revocation.Revocation(
         target=revocation.RevocationTarget("serviceaccount", str(key)),
         object=account,
@@ -276,7 +267,7 @@ async def plan_service_account(context: revocation.RevocationContext, name: str)
     )
 
 
-Planner: TypeAlias = Callable[[revocation.RevocationContext, str], Awaitable[revocation.Revocation]]
+Planner: TypeAlias = Callable[[HubAdmin, str], Awaitable[revocation.Revocation]]
 """Plans a revocation without changing anything; raises `AdminError` when the name stands for nothing."""
 
 
@@ -307,11 +298,4 @@ KINDS = (
     RevocableKind("token", "ID", "Delete bootstrap tokens, by id or whole.", plan_join_token),
 )
 
-_BY_NAME = {kind.name: kind for kind in KINDS}
-
-
-async def plan_revocation(
-    context: revocation.RevocationContext, target: revocation.RevocationTarget
-) -> revocation.Revocation:
-    """Plan the revocation of one credential; raises `AdminError` when there is none of that name."""
-    return await _BY_NAME[target.kind].plan(context, target.name)
+PLANNERS = {kind.name: kind.plan for kind in KINDS}

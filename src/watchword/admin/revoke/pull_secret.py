@@ -5,6 +5,7 @@ import binascii
 import contextlib
 from collections.abc import Iterable
 
+from watchword.admin.accept import HubAdmin
 from watchword.admin.errors import NotFoundOnHub
 from watchword.admin.revoke import revocation
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
@@ -14,9 +15,8 @@ from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
 from watchword.pullsecrets.account_plan import belongs_to
-from watchword.pullsecrets.dockercfg import Credentials, find_dockercfg_token
 from watchword.pullsecrets.inventory import read_pull_secrets
-from watchword.pullsecrets.pull_secret import PullSecret
+from watchword.pullsecrets.pull_secret import Credentials, PullSecret, find_dockercfg_token
 
 FORM = "NAMESPACE/SERVICEACCOUNT"
 CONSEQUENCE = "the controllers of pull secrets issue a new secret with a new token; the old token stays refused"
@@ -42,8 +42,8 @@ class StoredToken(HiddenFields, frozen=True):
         return revocation.TokenReviewProbe(f"token of Secret {self.key}", client, self.token, self.audiences)
 
 
-async def plan_pull_secret(context: revocation.RevocationContext, name: str) -> revocation.Revocation:
-    client, key = context.client, revocation.parse_key(name, FORM)
+async def plan_pull_secret(admin: HubAdmin, name: str) -> revocation.Revocation:
+    client, key = admin.client, revocation.parse_key(name, FORM)
     account = await client.find(SERVICE_ACCOUNTS, key)
     if account is None:
         raise NotFoundOnHub(f"there is no ServiceAccount {key.name} in namespace {key.namespace}: check the name")

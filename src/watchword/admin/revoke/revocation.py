@@ -7,7 +7,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from watchword.addons.catalog import ADDON_CATALOG, AddonCatalog
 from watchword.admin.errors import AdminError, InvalidInput
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.sensitive import HiddenFields, Sensitive
@@ -15,7 +14,6 @@ from watchword.api.validation import format_duration
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may, review_token, who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unauthorized
-from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 
 ASK_EVERY = 0.25  # seconds
@@ -52,13 +50,11 @@ class RequestProbe(Struct, frozen=True):
     connect: Callable[[], Client]
 
     async def is_refused(self) -> bool:
-        client = self.connect()
         try:
-            await who_am_i(client)
+            async with self.connect() as client:
+                await who_am_i(client)
         except Unauthorized:
             return True
-        finally:
-            await client.close()
         return False
 
 
@@ -148,14 +144,6 @@ class RevocationTarget(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
-
-
-class RevocationContext(Struct, frozen=True, kw_only=True):
-    """What the kinds of credentials use to plan a revocation."""
-
-    client: Client  # of the hub, or of the cluster for pull secrets
-    clock: Clock
-    catalog: AddonCatalog = ADDON_CATALOG
 
 
 class Revocation(HiddenFields, frozen=True, kw_only=True):

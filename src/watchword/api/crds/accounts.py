@@ -44,37 +44,6 @@ enabled boolean default=true: Whether the token is renewed before it expires.
 validity: How long a token is requested for, as a Go duration: 24h, 90m.
 ttl int32 exclusiveMinimum=true: After how many seconds the account is deleted; nothing: never.
 """)
-_FIELDS = schema.fields(
-    f"""
-spec default={{}}: What the account is.
-  audiences @audiences
-  rotation default={{"enabled":true,"validity":"{DEFAULT_VALIDITY}"}}: How the token is rotated.
-    enabled @enabled
-    validity @checkedValidity default="{DEFAULT_VALIDITY}"
-  ttlSecondsAfterCreation @ttl
-{_STATUS}""",
-    {
-        **_PARTS,
-        "checkedValidity": {
-            **_PARTS["validity"],
-            "pattern": GO_DURATION,
-            "maxLength": 64,
-            "x-kubernetes-validations": _VALIDITY_RULES,
-        },
-    },
-)
-_OCM_FIELDS = schema.fields(
-    f"""
-spec: What the account is.
-  audiences @audiences
-  rotation*: How the token is rotated.
-    enabled @enabled
-    validity @validity default="{OCM_DEFAULT_VALIDITY}"
-  ttlSecondsAfterCreation @ttl
-{_STATUS}""",
-    _PARTS,
-)
-
 _COLUMNS = (
     schema.condition_column("Present", "AllServiceAccountPresent"),
     schema.condition_column("Reported", "TokenReported"),
@@ -83,18 +52,42 @@ _COLUMNS = (
     schema.AGE,
 )
 
-
 _DESCRIPTION = "An identity on managed clusters, whose token is reported to the hub."
+_CHECKED = {"pattern": GO_DURATION, "maxLength": 64, "x-kubernetes-validations": _VALIDITY_RULES}
 MANAGED_SERVICE_ACCOUNT = schema.definition(
     resources.MANAGED_SERVICE_ACCOUNTS,
-    schema.version("v1alpha1", _DESCRIPTION, _FIELDS, columns=_COLUMNS, **{"x-kubernetes-validations": [_NAME_RULE]}),
+    _DESCRIPTION,
+    f"""
+spec default={{}}: What the account is.
+  audiences @audiences
+  rotation default={{"enabled":true,"validity":"{DEFAULT_VALIDITY}"}}: How the token is rotated.
+    enabled @enabled
+    validity @checkedValidity default="{DEFAULT_VALIDITY}"
+  ttlSecondsAfterCreation @ttl
+{_STATUS}""",
+    parts={**_PARTS, "checkedValidity": {**_PARTS["validity"], **_CHECKED}},
+    columns=_COLUMNS,
     short_names=("msa",),
+    **{"x-kubernetes-validations": [_NAME_RULE]},
 )
-_V1BETA1, _V1ALPHA1 = schema.versions(("v1beta1", "v1alpha1"), _DESCRIPTION, _OCM_FIELDS, columns=_COLUMNS)
-_DEPRECATION = {"deprecated": True, "deprecationWarning": "v1alpha1 is deprecated: use v1beta1"}
 OCM_MANAGED_SERVICE_ACCOUNT = schema.definition(
-    resources.OCM_MANAGED_SERVICE_ACCOUNTS, {**_V1ALPHA1, **_DEPRECATION}, _V1BETA1
+    resources.OCM_MANAGED_SERVICE_ACCOUNTS,
+    _DESCRIPTION,
+    f"""
+spec: What the account is.
+  audiences @audiences
+  rotation*: How the token is rotated.
+    enabled @enabled
+    validity @validity default="{OCM_DEFAULT_VALIDITY}"
+  ttlSecondsAfterCreation @ttl
+{_STATUS}""",
+    parts=_PARTS,
+    columns=_COLUMNS,
+    also=("v1alpha1",),
 )
+_V1BETA1, _V1ALPHA1 = OCM_MANAGED_SERVICE_ACCOUNT["spec"]["versions"]
+_DEPRECATION = {"deprecated": True, "deprecationWarning": "v1alpha1 is deprecated: use v1beta1"}
+OCM_MANAGED_SERVICE_ACCOUNT["spec"]["versions"] = [{**_V1ALPHA1, **_DEPRECATION}, _V1BETA1]
 
 ACCOUNT_CRDS = (MANAGED_SERVICE_ACCOUNT, OCM_MANAGED_SERVICE_ACCOUNT)
 """What the hub of an add-on that manages service accounts needs."""

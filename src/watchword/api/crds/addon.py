@@ -5,7 +5,7 @@ with the fields of either, so that no webhook is needed and no field is pruned.
 """
 
 from watchword.api import resources
-from watchword.api.crds.schema import AGE, column, condition_column, definition, fields, versions
+from watchword.api.crds.schema import AGE, column, condition_column, definition, fields
 from watchword.api.crds.work import WORK_PARTS
 
 _PARTS = WORK_PARTS | fields("""
@@ -40,6 +40,13 @@ supportedConfig: A kind of configuration the add-on understands.
   defaultConfig: The one used when none is named.
     namespace: The namespace.
     name* minLength=1: The name.
+maxFailures intOrPercent default=0: How many may fail.
+minSuccessTime default="0": How long a success must last.
+progressDeadline default=None pattern=DEADLINE: How long to wait for progress.
+mandatoryDecisionGroups list: Groups that go first.
+  -: One group.
+    groupIndex int32: Its index.
+    groupName: Its name.
 subject: A subject.
   user: The user name.
   groups list: The groups.
@@ -52,11 +59,8 @@ subject: A subject.
 
 MANAGED_CLUSTER_ADDON = definition(
     resources.MANAGED_CLUSTER_ADDONS,
-    *versions(
-        ("v1beta1", "v1alpha1"),
-        "An add-on enabled on one cluster, in that cluster's namespace.",
-        fields(
-            """
+    "An add-on enabled on one cluster, in that cluster's namespace.",
+    """
 spec: What is wanted.
   installNamespace maxLength=63 pattern=DNS_LABEL: Where the agent is installed.
   configs list: Configurations of this instance.
@@ -91,25 +95,21 @@ status: What the add-on's manager, the hub and the agent report.
       namespace: The namespace.
       name*: The name.
 """,
-            _PARTS,
-        ),
-        columns=(
-            condition_column("Available", "Available"),
-            condition_column("Degraded", "Degraded"),
-            condition_column("Progressing", "Progressing"),
-            AGE,
-        ),
+    parts=_PARTS,
+    columns=(
+        condition_column("Available", "Available"),
+        condition_column("Degraded", "Degraded"),
+        condition_column("Progressing", "Progressing"),
+        AGE,
     ),
     short_names=("mca", "mcas"),
+    also=("v1alpha1",),
 )
 
 CLUSTER_MANAGEMENT_ADDON = definition(
     resources.CLUSTER_MANAGEMENT_ADDONS,
-    *versions(
-        ("v1beta1", "v1alpha1"),
-        "An add-on that this hub knows.",
-        fields(
-            """
+    "An add-on that this hub knows.",
+    """
 spec: What it is.
   addOnMeta @addOnMeta
   addOnConfiguration @addOnConfiguration
@@ -128,26 +128,20 @@ spec: What it is.
         rolloutStrategy default={"type":"All"}: How a change spreads.
           type enum(All,Progressive,ProgressivePerGroup) default=All: All at once or step by step.
           all: All at once.
-            maxFailures intOrPercent default=0: How many may fail.
-            minSuccessTime default="0": How long a success must last.
-            progressDeadline default=None pattern=DEADLINE: How long to wait for progress.
+            maxFailures @maxFailures
+            minSuccessTime @minSuccessTime
+            progressDeadline @progressDeadline
           progressive: Cluster by cluster.
-            maxFailures intOrPercent default=0: How many may fail.
-            minSuccessTime default="0": How long a success must last.
-            progressDeadline default=None pattern=DEADLINE: How long to wait for progress.
-            mandatoryDecisionGroups list: Groups that go first.
-              -: One group.
-                groupIndex int32: Its index.
-                groupName: Its name.
+            maxFailures @maxFailures
+            minSuccessTime @minSuccessTime
+            progressDeadline @progressDeadline
+            mandatoryDecisionGroups @mandatoryDecisionGroups
             maxConcurrency intOrPercent: How many at once.
           progressivePerGroup: Group by group.
-            maxFailures intOrPercent default=0: How many may fail.
-            minSuccessTime default="0": How long a success must last.
-            progressDeadline default=None pattern=DEADLINE: How long to wait for progress.
-            mandatoryDecisionGroups list: Groups that go first.
-              -: One group.
-                groupIndex int32: Its index.
-                groupName: Its name.
+            maxFailures @maxFailures
+            minSuccessTime @minSuccessTime
+            progressDeadline @progressDeadline
+            mandatoryDecisionGroups @mandatoryDecisionGroups
     clusterSets list keys=name: Sets under ClusterSets.
       -: A set of clusters.
         name* minLength=1: Its name.
@@ -165,20 +159,16 @@ status: What the hub reports.
       conditions @conditions
   conditions @conditions
 """,
-            _PARTS,
-        ),
-        columns=(column("Display Name", ".spec.addOnMeta.displayName"), AGE),
-    ),
+    parts=_PARTS,
+    columns=(column("Display Name", ".spec.addOnMeta.displayName"), AGE),
     short_names=("cma", "cmas"),
+    also=("v1alpha1",),
 )
 
 ADDON_TEMPLATE = definition(
     resources.ADDON_TEMPLATES,
-    *versions(
-        ("v1alpha1", "v1beta1"),
-        "An add-on described by manifests alone.",
-        fields(
-            """
+    "An add-on described by manifests alone.",
+    """
 spec: What it consists of.
   addonName*: The add-on's name.
   agentSpec*: The work that installs it.
@@ -210,19 +200,16 @@ spec: What it consists of.
           namespace: Its namespace: the hub's, or one that its administrator lists.
           name*: Its name.
 """,
-            _PARTS,
-        ),
-        columns=(column("Addon Name", ".spec.addonName"), AGE),
-        status=False,
-    ),
+    parts=_PARTS,
+    columns=(column("Addon Name", ".spec.addonName"), AGE),
+    also=("v1beta1",),
+    status=False,
 )
 
 ADDON_DEPLOYMENT_CONFIG = definition(
     resources.ADDON_DEPLOYMENT_CONFIGS,
-    *versions(
-        ("v1alpha1", "v1beta1"),
-        "How an add-on's agent is deployed.",
-        fields("""
+    "How an add-on's agent is deployed.",
+    """
 spec: What is wanted.
   customizedVariables list keys=name: Variables of templates.
     -: One variable.
@@ -258,7 +245,6 @@ spec: What is wanted.
           -: One claim.
             name*: Its name in the pod.
             request: The request of the claim; all without one.
-"""),  # noqa: E501 - a field is a line
-        columns=(AGE,),
-    ),
+""",  # noqa: E501 - a field is a line
+    also=("v1beta1",),
 )

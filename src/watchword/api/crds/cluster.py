@@ -1,14 +1,12 @@
 """Schemas of the clusters a hub manages and the sets they form."""
 
 from watchword.api import resources
-from watchword.api.crds.schema import AGE, column, condition_column, definition, fields, version
+from watchword.api.crds.schema import AGE, column, condition_column, definition
 
 MANAGED_CLUSTER = definition(
     resources.MANAGED_CLUSTERS,
-    version(
-        "v1",
-        "A cluster that has asked to join this hub.",
-        fields("""
+    "A cluster that has asked to join this hub.",
+    """
 spec: What the hub's administrator wants.
   hubAcceptsClient boolean: Whether the hub grants this cluster access; setting it needs managedclusters/accept.
   leaseDurationSeconds int32 maximum=LONGEST_LEASE default=DEFAULT_LEASE_SECONDS: How often the agent renews its lease.
@@ -37,24 +35,21 @@ status: What the agent and the hub report.
       clusterSet*: The set it comes from.
       name* maxLength=63 pattern=DNS_LABEL: The namespace.
       conditions @conditions
-"""),
-        columns=(
-            column("Hub Accepted", ".spec.hubAcceptsClient", "boolean"),
-            column("Managed Cluster URLs", ".spec.managedClusterClientConfigs[*].url"),
-            condition_column("Joined", "ManagedClusterJoined"),
-            condition_column("Available", "ManagedClusterConditionAvailable"),
-            AGE,
-        ),
+""",
+    columns=(
+        column("Hub Accepted", ".spec.hubAcceptsClient", "boolean"),
+        column("Managed Cluster URLs", ".spec.managedClusterClientConfigs[*].url"),
+        condition_column("Joined", "ManagedClusterJoined"),
+        condition_column("Available", "ManagedClusterConditionAvailable"),
+        AGE,
     ),
     short_names=("mcl", "mcls"),
 )
 
 MANAGED_CLUSTER_SET = definition(
     resources.MANAGED_CLUSTER_SETS,
-    version(
-        "v1beta2",
-        "A set of clusters that are managed alike.",
-        fields("""
+    "A set of clusters that are managed alike.",
+    """
 spec default={"clusterSelector":{"selectorType":"ExclusiveClusterSetLabel"}}: What the set consists of.
   clusterSelector default={"selectorType":"ExclusiveClusterSetLabel"}: Which clusters belong to the set.
     selectorType* enum(ExclusiveClusterSetLabel,LabelSelector) default=ExclusiveClusterSetLabel: By the set label, or by any labels.
@@ -72,38 +67,31 @@ spec default={"clusterSelector":{"selectorType":"ExclusiveClusterSetLabel"}}: Wh
       name* maxLength=63 pattern=DNS_LABEL: Its name.
 status: What the hub reports.
   conditions @conditions
-"""),  # noqa: E501 - a field is a line
-        columns=(condition_column("Empty", "ClusterSetEmpty"), AGE),
-    ),
+""",  # noqa: E501 - a field is a line
+    columns=(condition_column("Empty", "ClusterSetEmpty"), AGE),
     short_names=("mclset", "mclsets"),
 )
 
 MANAGED_CLUSTER_SET_BINDING = definition(
     resources.MANAGED_CLUSTER_SET_BINDINGS,
-    version(
-        "v1beta2",
-        "The right to use a set of clusters from one namespace.",
-        fields("""
+    "The right to use a set of clusters from one namespace.",
+    """
 spec: What is bound.
   clusterSet minLength=1: The set; the binding has its name.
 status: What the hub reports.
   conditions @conditions
-"""),
-        columns=(condition_column("Bound", "Bound"), AGE),
-    ),
+""",
+    columns=(condition_column("Bound", "Bound"), AGE),
     short_names=("mclsetbinding", "mclsetbindings"),
 )
 
 CLUSTER_CLAIM = definition(
     resources.CLUSTER_CLAIMS,
-    version(
-        "v1alpha1",
-        "A fact the cluster states about itself.",
-        fields("""
+    "A fact the cluster states about itself.",
+    """
 spec: The fact.
   value maxLength=1024 minLength=1: Its value.
-"""),
-        columns=(column("Value", ".spec.value"), AGE),
-        status=False,
-    ),
+""",
+    columns=(column("Value", ".spec.value"), AGE),
+    status=False,
 )

@@ -1,7 +1,7 @@
 """Schemas of Klusterlet and ClusterManager."""
 
 from watchword.api import resources
-from watchword.api.crds.schema import AGE, column, condition_column, definition, fields, version
+from watchword.api.crds.schema import AGE, column, condition_column, definition, fields
 
 _PARTS = fields("""
 free object x-kubernetes-preserve-unknown-fields=true
@@ -41,27 +41,21 @@ identities list: Identities accepted without a person.
   -: A value.
 gatesOnly: Switches.
   featureGates @featureGates
+address: One address.
+  host: The host.
+  caBundle bytes: Whom to trust for it.
 exposure: A way to reach the server.
   type* enum(hostname,loadBalancer,route) default=hostname: How it is reached.
-  hostname: One address.
-    host: The host.
-    caBundle bytes: Whom to trust for it.
-  loadBalancer: One address.
-    host: The host.
-    caBundle bytes: Whom to trust for it.
-  route: One address.
-    host: The host.
-    caBundle bytes: Whom to trust for it.
+  hostname @address
+  loadBalancer @address
+  route @address
 """)
 
 # A driver is a free string, not an enum: an unknown one becomes a condition that names the known ones.
 KLUSTERLET = definition(
     resources.KLUSTERLETS,
-    version(
-        "v1",
-        "The agent of this cluster.",
-        fields(
-            """
+    "The agent of this cluster.",
+    """
 spec: What is wanted.
   clusterName maxLength=63 pattern=DNS_LABEL: The name this cluster joins under.
   namespace maxLength=57 pattern="^open-cluster-management-[-a-z0-9]*[a-z0-9]$": Where the agent runs.
@@ -119,24 +113,19 @@ spec: What is wanted.
     statusSyncInterval pattern=SHORT_DURATION: How often feedback is gathered.
 status @status
 """,
-            _PARTS,
-        ),
-        columns=(
-            column("Cluster", ".spec.clusterName"),
-            condition_column("Applied", "Applied"),
-            condition_column("Available", "Available"),
-            AGE,
-        ),
+    parts=_PARTS,
+    columns=(
+        column("Cluster", ".spec.clusterName"),
+        condition_column("Applied", "Applied"),
+        condition_column("Available", "Available"),
+        AGE,
     ),
 )
 
 CLUSTER_MANAGER = definition(
     resources.CLUSTER_MANAGERS,
-    version(
-        "v1",
-        "The controllers of this hub.",
-        fields(
-            """
+    "The controllers of this hub.",
+    """
 spec default={"deployOption":{"mode":"Default"}}: What is wanted.
   imagePullSpec: The image of the hub's controllers.
   registrationImagePullSpec: The image of the registration part, when it runs on its own.
@@ -183,8 +172,6 @@ spec default={"deployOption":{"mode":"Default"}}: What is wanted.
   hostNetwork boolean: Run in the network of the node.
 status @status
 """,
-            _PARTS,
-        ),
-        columns=(condition_column("Applied", "Applied"), condition_column("Progressing", "Progressing"), AGE),
-    ),
+    parts=_PARTS,
+    columns=(condition_column("Applied", "Applied"), condition_column("Progressing", "Progressing"), AGE),
 )

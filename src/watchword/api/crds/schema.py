@@ -69,19 +69,6 @@ _LINE = re.compile(
 )
 
 
-def string(description: str, **constraints: Any) -> Object:
-    return {**_KINDS["string"], "description": description, **constraints}
-
-
-def record(description: str, properties: dict[str, Object], *, required: Sequence[str] = (), **more: Any) -> Object:
-    node: Object = {"type": "object", "description": description, "properties": properties, **more}
-    return {**node, "required": list(required)} if required else node
-
-
-def array(description: str, items: Object, **constraints: Any) -> Object:
-    return {"type": "array", "description": description, "items": items, "maxItems": MOST_ITEMS, **constraints}
-
-
 def _read_fields(
     lines: Sequence[str], known: Mapping[str, Object], depth: int = 0
 ) -> tuple[dict[str, Object], list[str]]:
@@ -113,11 +100,13 @@ def _read_node(
     if kind == "list":
         keys = constraints.pop("keys", "")
         merged = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys.split(",")} if keys else {}
-        return array(what, inner["-"], **merged, **constraints)
+        limited = {"type": "array", "description": what, "items": inner["-"], "maxItems": MOST_ITEMS}
+        return {**limited, **merged, **constraints}
     if kind == "map":
         return {**_MAP, **described, "additionalProperties": inner["-"], **constraints}
     if not kind:
-        return record(what, inner, required=required, **constraints)
+        node = {"type": "object", "description": what, "properties": inner, **constraints}
+        return {**node, "required": list(required)} if required else node
     return {**_KINDS[kind], **described, **constraints}
 
 
@@ -162,52 +151,49 @@ def condition_column(name: str, type_: str) -> Object:
 AGE = column("Age", ".metadata.creationTimestamp", "date")
 
 
-def version(
-    name: str, description: str, properties: dict[str, Object], *, columns: tuple[Object, ...] = (), **more: Any
+def definition(
+    resource: Resource,
+    description: str,
+    outline: str,
+    *,
+    parts: Mapping[str, Object] = {},
+    columns: tuple[Object, ...] = (AGE,),
+    **more: Any,
 ) -> Object:
-    """Return one served version; pass `storage=True` for the one that is stored and `status=False` for none."""
-    has_status = more.pop("status", True)
-    storage = more.pop("storage", True)
-    schema = record(
-        description,
-        {
-            "apiVersion": string("The version of this representation."),
-            "kind": string("The kind of this object."),
-            "metadata": {"type": "object"},
-            **properties,
-        },
-        **more,
-    )
-    node: Object = {"name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}}
-    if has_status:
-        node["subresources"] = {"status": {}}
-    if columns:
-        node["additionalPrinterColumns"] = list(columns)
-    return node
+    """Return the definition of a kind, stored in the version of its resource.
 
-
-def versions(names: tuple[str, ...], description: str, properties: dict[str, Object], **more: Any) -> list[Object]:
-    """Return versions with one schema; the first is stored."""
-    return [version(name, description, properties, storage=name == names[0], **more) for name in names]
-
-
-def definition(resource: Resource, *versions: Object, short_names: tuple[str, ...] = ()) -> Object:
-    names: Object = {
+    `more` may have `short_names`, other versions that are served as `also`, and `status=False`; the rest is of the
+    schema, which all versions share.
+    """
+    short_names, also, has_status = more.pop("short_names", ()), more.pop("also", ()), more.pop("status", True)
+    names = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
         "plural": resource.plural,
         "singular": resource.kind.lower(),
     }
-    if short_names:
-        names["shortNames"] = list(short_names)
+    properties = {
+        "apiVersion": {**_KINDS["string"], "description": "The version of this representation."},
+        "kind": {**_KINDS["string"], "description": "The kind of this object."},
+        "metadata": {"type": "object"},
+        **fields(outline, parts),
+    }
+    version = {
+        "served": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "description": description, "properties": properties, **more}},
+        **({"subresources": {"status": {}}} if has_status else {}),
+        **({"additionalPrinterColumns": list(columns)} if columns else {}),
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": resource.group_resource, "labels": {PART_OF: PROJECT}},
         "spec": {
             "group": resource.group,
-            "names": names,
+            "names": {**names, **({"shortNames": list(short_names)} if short_names else {})},
             "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "versions": list(versions),
+            "versions": [
+                {"name": name, "storage": name == resource.version, **version} for name in (resource.version, *also)
+            ],
         },
     }

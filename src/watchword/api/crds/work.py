@@ -1,7 +1,7 @@
 """Schemas of the work that a hub assigns to a cluster."""
 
 from watchword.api import resources
-from watchword.api.crds.schema import AGE, condition_column, definition, fields, version
+from watchword.api.crds.schema import AGE, condition_column, definition, fields
 
 WORK_PARTS = fields("""
 resourceIdentifier: An object.
@@ -61,12 +61,9 @@ manifests list: The objects, whole.
 
 MANIFEST_WORK = definition(
     resources.MANIFEST_WORKS,
-    version(
-        "v1",
-        "Objects that a cluster is asked to have.",
-        # The integer is any int64: servers keep bounds as floats, which cannot hold its largest value.
-        fields(
-            """
+    "Objects that a cluster is asked to have.",
+    # The integer is any int64: servers keep bounds as floats, which cannot hold its largest value.
+    """
 spec: What is wanted.
   workload: What to apply.
     manifests @manifests
@@ -99,18 +96,14 @@ status: What the agent reports.
                 jsonRaw maxLength=1024: The value as JSON.
         conditions* @conditions
 """,
-            WORK_PARTS,
-        ),
-        columns=(condition_column("Applied", "Applied"), condition_column("Available", "Available"), AGE),
-    ),
+    parts=WORK_PARTS,
+    columns=(condition_column("Applied", "Applied"), condition_column("Available", "Available"), AGE),
 )
 
 APPLIED_MANIFEST_WORK = definition(
     resources.APPLIED_MANIFEST_WORKS,
-    version(
-        "v1",
-        "The record, on the cluster, of what one work has applied.",
-        fields("""
+    "The record, on the cluster, of what one work has applied.",
+    """
 spec: Which work it is.
   hubHash*: A hash of the hub's address.
   agentID: Which agent applied it.
@@ -125,6 +118,6 @@ status: What it has applied.
       name*: The name.
       uid: The UID, so that a namesake is never mistaken for it.
   evictionStartTime dateTime: When the work was first missed on the hub.
-"""),
-    ),
+""",
+    columns=(),
 )

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of
 from watchword.apiserver.access.rbac import RbacIndex
 from watchword.apiserver.controllers.cluster_role_aggregation import union_of
-from watchword.apiserver.serving.model import ApiError, Registry
+from watchword.apiserver.controllers.worker import create_if_absent
+from watchword.apiserver.serving.model import Registry
 
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -22,7 +23,6 @@ _READ_WRITE = (*_READ, *_WRITE)
 _AUTHENTICATION = "authentication.k8s.io"
 _AUTHORIZATION = "authorization.k8s.io"
 _CERTIFICATES = "certificates.k8s.io"
-_COORDINATION = "coordination.k8s.io"
 _EVENTS = "events.k8s.io"
 
 _HEALTH = ("/livez", "/readyz", "/healthz")
@@ -46,7 +46,6 @@ _CLUSTER_ROLE_GROUPS = {
 }
 _SIGNER = "system:controller:bootstrap-signer"
 _CLEANER = "system:controller:token-cleaner"
-_NAMESPACED_SUBJECTS = {_SIGNER: "bootstrap-signer", _CLEANER: "token-cleaner"}
 
 
 def _rule(verbs: tuple[str, ...], groups: tuple[str, ...], *resources: str, names: tuple[str, ...] = ()) -> Object:
@@ -79,17 +78,13 @@ EDIT_RULES: tuple[Object, ...] = (
     _rule(_WRITE, ("", _EVENTS), "events"),
     _rule(_WRITE, ("apps",), *_APPS),
     _rule(_WRITE, ("batch",), "cronjobs", "jobs"),
-    _rule(_READ_WRITE, (_COORDINATION,), "leases"),
+    _rule(_READ_WRITE, ("coordination.k8s.io",), "leases"),
 )
 
 ADMIN_RULES: tuple[Object, ...] = (
     _rule(("create",), (_AUTHORIZATION,), "localsubjectaccessreviews"),
     _rule(_READ_WRITE, (resources.RBAC_GROUP,), "rolebindings", "roles"),
 )
-
-
-def _approver(signer: str) -> tuple[Object, ...]:
-    return (_rule(("approve",), (_CERTIFICATES,), "signers", names=(f"kubernetes.io/{signer}",)),)
 
 
 _CLUSTER_ROLE_RULES: dict[str, tuple[Object, ...]] = {
@@ -119,16 +114,18 @@ _CLUSTER_ROLE_RULES: dict[str, tuple[Object, ...]] = {
     "system:node-bootstrapper": (
         _rule(("create", "get", "list", "watch"), (_CERTIFICATES,), "certificatesigningrequests"),
     ),
-    "system:certificates.k8s.io:certificatesigningrequests:nodeclient": (
-        _rule(("create",), (_CERTIFICATES,), "certificatesigningrequests/nodeclient"),
-    ),
-    "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": (
-        _rule(("create",), (_CERTIFICATES,), "certificatesigningrequests/selfnodeclient"),
-    ),
-    "system:certificates.k8s.io:legacy-unknown-approver": _approver("legacy-unknown"),
-    "system:certificates.k8s.io:kubelet-serving-approver": _approver("kubelet-serving"),
-    "system:certificates.k8s.io:kube-apiserver-client-approver": _approver("kube-apiserver-client"),
-    "system:certificates.k8s.io:kube-apiserver-client-kubelet-approver": _approver("kube-apiserver-client-kubelet"),
+    **{
+        f"system:certificates.k8s.io:certificatesigningrequests:{right}": (
+            _rule(("create",), (_CERTIFICATES,), f"certificatesigningrequests/{right}"),
+        )
+        for right in ("nodeclient", "selfnodeclient")
+    },
+    **{
+        f"system:certificates.k8s.io:{signer}-approver": (
+            _rule(("approve",), (_CERTIFICATES,), "signers", names=(f"kubernetes.io/{signer}",)),
+        )
+        for signer in ("legacy-unknown", "kubelet-serving", "kube-apiserver-client", "kube-apiserver-client-kubelet")
+    },
     "system:aggregate-to-admin": ADMIN_RULES,
     "system:aggregate-to-edit": EDIT_RULES,
     "system:aggregate-to-view": VIEW_RULES,
@@ -182,7 +179,8 @@ def default_objects() -> Iterator[tuple[Resource, Object]]:
         yield resources.CLUSTER_ROLE_BINDINGS, binding
     for key, rules in _NAMESPACED_RULES.items():
         yield resources.ROLES, _object(resources.ROLES, key, rules=list(rules))
-        account = {"kind": "ServiceAccount", "name": _NAMESPACED_SUBJECTS[key.name], "namespace": "kube-system"}
+        name = key.name.removeprefix("system:controller:")
+        account = {"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}
         ref = {"apiGroup": resources.RBAC_GROUP, "kind": "Role", "name": key.name}
         yield resources.ROLE_BINDINGS, _object(resources.ROLE_BINDINGS, key, roleRef=ref, subjects=[account])
     labels = {"component": "apiserver", "provider": "kubernetes"}
@@ -199,15 +197,15 @@ class RbacBootstrap(Struct):
 
     registry: Registry
     index: RbacIndex
-    _stop_following: Callable[[], None] | None = None
+    _stops: list[Callable[[], None]] = field(default_factory=list)
 
     async def start(self) -> None:
-        self._stop_following = self.index.follow(self.registry)
+        self._stops = self.index.follow(self.registry)
         await ensure_bootstrap_policy(self.registry)
 
     async def stop(self) -> None:
-        if self._stop_following is not None:
-            self._stop_following()
+        while self._stops:
+            self._stops.pop()()
 
 
 async def ensure_bootstrap_policy(registry: Registry) -> None:
@@ -222,11 +220,7 @@ async def ensure_bootstrap_policy(registry: Registry) -> None:
 async def _ensure(registry: Registry, resource: Resource, wanted: Object) -> None:
     found = registry.get(resource, ObjectKey.of(wanted))
     if found is None:
-        try:
-            await registry.create(resource, wanted)
-        except ApiError as refusal:
-            if refusal.reason != "AlreadyExists":
-                raise
+        await create_if_absent(registry, resource, wanted)
     elif resource != resources.NAMESPACES:
         mended = restore_defaults(found, wanted)
         if mended != found:
@@ -241,8 +235,8 @@ def restore_defaults(found: Object, wanted: Object) -> Object:
     if annotations_of(found).get(AUTO_UPDATE) != "true" or "aggregationRule" in wanted:
         return found
     mended = dict(found)
-    for field in ("rules", "subjects"):
-        if wanted.get(field):
-            held = found.get(field) or []
-            mended[field] = [*held, *(row for row in wanted[field] if row not in held)]
+    for name in ("rules", "subjects"):
+        if wanted.get(name):
+            held = found.get(name) or []
+            mended[name] = [*held, *(row for row in wanted[name] if row not in held)]
     return mended

@@ -16,18 +16,11 @@ from watchword.apiserver.serving.model import Now, Registry, User, decode_base64
 
 # Read and compared when no Secret is there, so that an unknown id costs as much as a wrong secret.
 _DUMMY_SECRET = orjson.dumps(
-    {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": f"{bootstrap.TOKEN_SECRET_PREFIX}000000",
-            "namespace": bootstrap.TOKEN_SECRET_NAMESPACE,
-            "uid": "00000000-0000-0000-0000-000000000000",
-            "resourceVersion": "0",
-            "creationTimestamp": "2000-01-01T00:00:00Z",
-        },
-        "type": bootstrap.TOKEN_SECRET_TYPE,
-        "data": {
+    SECRETS.manifest(
+        bootstrap.token_secret_key("000000"),
+        metadata={"uid": "00000000-0000-0000-0000-000000000000", "creationTimestamp": "2000-01-01T00:00:00Z"},
+        type=bootstrap.TOKEN_SECRET_TYPE,
+        data={
             "token-id": "",
             "token-secret": "bm9ib2R5J3Mgc2VjcmV0IQ==",
             "expiration": "MjAwMC0wMS0wMVQwMDowMDowMFo=",
@@ -35,7 +28,7 @@ _DUMMY_SECRET = orjson.dumps(
             "usage-bootstrap-signing": "dHJ1ZQ==",
             "auth-extra-groups": "c3lzdGVtOmJvb3RzdHJhcHBlcnM6bm9ib2R5",
         },
-    }
+    )
 )
 
 

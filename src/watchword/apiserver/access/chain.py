@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -14,7 +13,8 @@ from watchword.api.credential_report import CREDENTIAL_ID, certificate_id
 from watchword.api.expiring_map import ExpiringMap
 from watchword.api.meta import Object
 from watchword.api.sensitive import Sensitive
-from watchword.apiserver.access.rbac import join_problems
+from watchword.api.validation import is_dns_label, is_dns_subdomain
+from watchword.apiserver.access.rbac import SERVICE_ACCOUNT_PREFIX, join_problems
 from watchword.apiserver.serving import errors
 from watchword.apiserver.serving.model import HandlerRequest, Now, User
 from watchword.pki.certificates import Certificate, parse_certificate, verify_chain
@@ -25,10 +25,7 @@ ANONYMOUS_NAME = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 ANONYMOUS = User(ANONYMOUS_NAME, groups=(UNAUTHENTICATED,))
-SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 ALL_SERVICE_ACCOUNTS = "system:serviceaccounts"
-_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
 
 class CredentialRefused(Exception):
@@ -68,7 +65,7 @@ def split_service_account(username: str) -> tuple[str, str] | None:
     if not username.startswith(SERVICE_ACCOUNT_PREFIX):
         return None
     parts = username.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")
-    if len(parts) != 2 or not _LABEL.fullmatch(parts[0]) or not _SUBDOMAIN.fullmatch(parts[1]):
+    if len(parts) != 2 or not is_dns_label(parts[0]) or not is_dns_subdomain(parts[1]):
         return None
     return parts[0], parts[1]
 
@@ -121,17 +118,11 @@ class CertificateAuthenticator(Struct, frozen=True):
             return known
         leaf, *others = (parse_certificate(der) for der in shown)
         chain = verify_chain(leaf, roots, now=now, usage=Usage.CLIENT_AUTH, intermediates=others)
-        client = VerifiedClient(chain, user_from_certificate(chain[0]))
+        extra = {CREDENTIAL_ID: (certificate_id(leaf.der),)}
+        named = User(leaf.common_name, groups=leaf.organisations, extra=extra) if leaf.common_name else None
+        client = VerifiedClient(chain, named)
         self.verified.put(key, client, now=now.timestamp(), seconds=SIGNATURE_CACHE_SECONDS)
         return client
-
-
-def user_from_certificate(leaf: Certificate) -> User | None:
-    """Return the user that a verified certificate names, None when it names none."""
-    if not leaf.common_name:
-        return None
-    extra = {CREDENTIAL_ID: (certificate_id(leaf.der),)}
-    return User(leaf.common_name, groups=leaf.organisations, extra=extra)
 
 
 class TokenChain(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.apiserver.access import chain
 from watchword.apiserver.access.rbac import Authorizer, require
@@ -16,18 +16,9 @@ UID_HEADER = "impersonate-uid"
 EXTRA_PREFIX = "impersonate-extra-"
 
 
-class ImpersonationRequest(Struct, frozen=True):
-    """The identity that the headers request."""
-
-    name: str
-    uid: str
-    groups: tuple[str, ...]
-    extra: dict[str, tuple[str, ...]]
-
-
-def read_impersonation_headers(headers: Iterable[tuple[str, str]]) -> ImpersonationRequest | None:
+def read_impersonation_headers(headers: Iterable[tuple[str, str]]) -> User | None:
     """Read the Impersonate headers; None when there are none; raise 400 when no user is named."""
-    rows = [(key.lower(), value) for key, value in headers if key.lower().startswith("impersonate-")]
+    rows = [(name, value) for key, value in headers if (name := key.lower()).startswith("impersonate-")]
     if not rows:
         return None
     name = next((value for key, value in rows if key == USER_HEADER), "")
@@ -38,12 +29,12 @@ def read_impersonation_headers(headers: Iterable[tuple[str, str]]) -> Impersonat
         if key.startswith(EXTRA_PREFIX):
             field = unquote(key.removeprefix(EXTRA_PREFIX))
             extra[field] = (*extra.get(field, ()), value)
-    if not name and not uid and not groups and not extra:
+    requested = User(name, uid, groups, extra)
+    if requested == User(""):
         return None
     if not name:
-        asked = " ".join(_references(ImpersonationRequest(name, uid, groups, extra)))
-        raise errors.bad_request(f"requested [{asked}] without impersonating a user")
-    return ImpersonationRequest(name, uid, groups, extra)
+        raise errors.bad_request(f"requested [{' '.join(_references(requested))}] without impersonating a user")
+    return requested
 
 
 def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Authorizer) -> User:
@@ -56,7 +47,7 @@ def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Auth
     return impersonated_user(requested)
 
 
-def required_permissions(requested: ImpersonationRequest) -> Iterator[RequestInfo]:
+def required_permissions(requested: User) -> Iterator[RequestInfo]:
     account = chain.split_service_account(requested.name)
     if account is not None:
         yield _permission_check("", "serviceaccounts", account[1], namespace=account[0])
@@ -71,7 +62,7 @@ def required_permissions(requested: ImpersonationRequest) -> Iterator[RequestInf
         yield _permission_check("authentication.k8s.io", "uids", requested.uid)
 
 
-def impersonated_user(requested: ImpersonationRequest) -> User:
+def impersonated_user(requested: User) -> User:
     groups = requested.groups
     account = chain.split_service_account(requested.name)
     if account is not None and not groups:
@@ -81,10 +72,10 @@ def impersonated_user(requested: ImpersonationRequest) -> User:
             groups = (*groups, chain.UNAUTHENTICATED)
     elif chain.AUTHENTICATED not in groups and chain.UNAUTHENTICATED not in groups:
         groups = (*groups, chain.AUTHENTICATED)
-    return User(requested.name, requested.uid, groups, requested.extra)
+    return replace(requested, groups=groups)
 
 
-def _references(requested: ImpersonationRequest) -> Iterator[str]:
+def _references(requested: User) -> Iterator[str]:
     """Yield each impersonated part as kube-apiserver prints an object reference: seven fields, most of them empty."""
     for group in requested.groups:
         yield f"{{Group  {group}    }}"
@@ -95,17 +86,8 @@ def _references(requested: ImpersonationRequest) -> Iterator[str]:
         yield f"{{UID  {requested.uid}  authentication.k8s.io/v1  }}"
 
 
-def _permission_check(
-    group: str, resource: str, name: str, *, namespace: str = "", subresource: str = ""
-) -> RequestInfo:
+def _permission_check(group: str, resource: str, name: str, **place: str) -> RequestInfo:
+    version = "v1" if group else ""
     return RequestInfo(
-        verb="impersonate",
-        path="",
-        is_resource=True,
-        group=group,
-        version="v1" if group else "",
-        resource=resource,
-        subresource=subresource,
-        namespace=namespace,
-        name=name,
+        "impersonate", is_resource=True, group=group, version=version, resource=resource, name=name, **place
     )

@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from msgspec import Struct
-
 from watchword.api.sensitive import Sensitive
 from watchword.apiserver.access.chain import StaticToken
 from watchword.apiserver.access.config import AccessConfig
 from watchword.apiserver.access.rbac import SUPERUSERS
-from watchword.apiserver.access.tokens import TokenKeys
+from watchword.apiserver.access.service_accounts import TokenKeys
 from watchword.apiserver.serving.model import Now, User
 from watchword.apiserver.store.model import StoreMissing, StoreOpenError
 from watchword.http.server import serving_context
@@ -39,22 +37,9 @@ def ephemeral_access_config(now: Now) -> AccessConfig:
         token_keys=TokenKeys(PrivateKey.generate()),
         authority=lambda: authority,
         root_bundle=lambda: authority.certificate.pem,
+        client_authorities=lambda: (authority.certificate,),
         admin_tokens=(StaticToken(Sensitive(secrets.token_hex(32)), ADMIN),),
     )
-
-
-class CertificateAuthorities(Struct, frozen=True):
-    """Every CA of the instance that has not ended, oldest first."""
-
-    known: tuple[Authority, ...]
-
-    def signing(self, now: datetime) -> Authority:
-        """Return the newest CA that clients have had time to learn of."""
-        announced = [each for each in self.known if each.certificate.not_before + ANNOUNCED <= now]
-        return announced[-1] if announced else self.known[0]
-
-    def roots(self) -> tuple[Certificate, ...]:
-        return tuple(authority.certificate for authority in self.known)
 
 
 def is_renewal_due(certificate: Certificate, now: datetime) -> bool:
@@ -85,33 +70,32 @@ class PkiDirectory:
             self.token_key = PrivateKey.from_pem(_once(key, PrivateKey.generate().pem.reveal()))
         made = _once(folder / "admin.token", secrets.token_hex(32).encode())
         self.admin_token = Sensitive(made.decode("ascii"))
-        self.authorities = self._load_authorities()
+        self.authorities = self._load_authorities()  # that have not ended, oldest first
         self.renew()
 
     @property
     def root_bundle(self) -> bytes:
-        return join_bundle(self.authorities.roots())
-
-    @property
-    def context(self) -> ssl.SSLContext:
-        return self._context
+        return join_bundle(self.trusted())
 
     def trusted(self) -> tuple[Certificate, ...]:
-        return self.authorities.roots()
+        return tuple(authority.certificate for authority in self.authorities)
 
     def signing_authority(self) -> Authority:
-        return self.authorities.signing(self._now())
+        """Return the newest CA that clients have had time to learn of."""
+        now = self._now()
+        announced = [each for each in self.authorities if each.certificate.not_before + ANNOUNCED <= now]
+        return announced[-1] if announced else self.authorities[0]
 
     def renew(self) -> None:
         """Replace whatever is due; cheap when nothing is."""
         now = self._now()
-        living = tuple(each for each in self.authorities.known if each.certificate.not_after > now)
+        living = tuple(each for each in self.authorities if each.certificate.not_after > now)
         if not living or is_renewal_due(living[-1].certificate, now):
             living = (*living, self._make_authority(now))
-        self.authorities = CertificateAuthorities(living)
+        self.authorities = living
         self._renew_serving(now)
         write_private(self._folder / "ca.crt", self.root_bundle, mode=0o644)
-        self._context = serving_context(
+        self.context: ssl.SSLContext = serving_context(
             str(self._folder / "serving.crt"), str(self._folder / "serving.key"), self.root_bundle
         )
 
@@ -125,7 +109,7 @@ class PkiDirectory:
                 return
         key = PrivateKey.generate()
         names = AlternativeNames.for_hosts(self._hosts)
-        certificate = self.authorities.signing(now).issue_serving(key.public, names, now=now, lifetime=SERVING_LIFETIME)
+        certificate = self.signing_authority().issue_serving(key.public, names, now=now, lifetime=SERVING_LIFETIME)
         write_private(self._folder / "serving.key", key.pem.reveal())
         write_private(held, certificate.pem, mode=0o644)
 
@@ -144,12 +128,12 @@ class PkiDirectory:
         write_private(self._folder / f"ca-{number}.crt", authority.certificate.pem, mode=0o644)
         return authority
 
-    def _load_authorities(self) -> CertificateAuthorities:
+    def _load_authorities(self) -> tuple[Authority, ...]:
         found: list[Authority] = []
         for file in self._folder.glob("ca-*.crt"):
             with naming(file.with_suffix(".key")) as key:
                 found.append(Authority.from_pem(file.read_bytes(), key.read_bytes()))
-        return CertificateAuthorities(tuple(sorted(found, key=lambda each: each.certificate.not_before)))
+        return tuple(sorted(found, key=lambda each: each.certificate.not_before))
 
 
 def require_keys(folder: Path, now: datetime) -> None:

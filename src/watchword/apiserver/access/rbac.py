@@ -12,7 +12,7 @@ from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_B
 from watchword.apiserver.access.rules import Rule, read_rules
 from watchword.apiserver.serving import errors
 from watchword.apiserver.serving.errors import quote
-from watchword.apiserver.serving.model import ApiError, Registry, RequestInfo, User
+from watchword.apiserver.serving.model import Registry, RequestInfo, User
 
 SUPERUSERS = "system:masters"
 
@@ -40,19 +40,9 @@ def require(authorizer: Authorizer, user: User, info: RequestInfo) -> None:
     """Return when allowed; raise the 403 that kube-apiserver would send otherwise."""
     decision = authorizer.decide(user, info)
     if not decision.allowed:
-        raise forbidden_request(user, info, decision.reason)
-
-
-def forbidden_request(user: User, info: RequestInfo, reason: str = "") -> ApiError:
-    message = describe_refusal(user, info)
-    if reason:
-        message = f"{message}: {reason}"
-    resource = Resource(info.group, info.version, info.resource, "") if info.is_resource else None
-    return errors.forbidden(resource, info.name, message)
-
-
-def describe_refusal(user: User, info: RequestInfo) -> str:
-    return _describe(user, info).translate(_MARKUP)
+        message = _describe(user, info).translate(_MARKUP)
+        resource = Resource(info.group, info.version, info.resource, "") if info.is_resource else None
+        raise errors.forbidden(resource, info.name, f"{message}: {decision.reason}" if decision.reason else message)
 
 
 def _describe(user: User, info: RequestInfo) -> str:
@@ -65,6 +55,8 @@ def _describe(user: User, info: RequestInfo) -> str:
 
 
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+RoleKey = tuple[str, ObjectKey]
+"""The kind of a role, and where it is."""
 
 
 class BindingSubject(Struct, frozen=True):
@@ -89,24 +81,31 @@ class Binding(Struct, frozen=True):
     """One RoleBinding or ClusterRoleBinding (namespace empty)."""
 
     key: ObjectKey
-    role_kind: str
-    role_name: str
+    role: RoleKey
     subjects: tuple[BindingSubject, ...]
 
     @classmethod
     def read(cls, obj: Mapping[str, Any]) -> Binding:
         key = ObjectKey.of(obj)
         ref = obj.get("roleRef") or {}
-        rows = obj.get("subjects") or ()
-        subjects = tuple(_read_subject(row, key.namespace) for row in rows)
-        return cls(key, ref.get("kind") or "", ref.get("name") or "", subjects)
+        subjects = tuple(_read_subject(row, key.namespace) for row in obj.get("subjects") or ())
+        kind = ref.get("kind") or ""
+        place = ObjectKey("" if kind == "ClusterRole" else key.namespace, ref.get("name") or "")
+        return cls(key, (kind, place), subjects)
+
+    def index_keys(self) -> Iterator[tuple[str, bool, str]]:
+        """Yield the scope, whether it is a group, and the name of each subject."""
+        for subject in self.subjects:
+            if subject.identity:
+                yield self.key.namespace, subject.kind == "Group", subject.identity
 
     def describe(self, user: User) -> str:
         subject = next(subject for subject in self.subjects if subject.applies_to(user))
         kind, name = "ClusterRoleBinding", self.key.name
         if self.key.namespace:
             kind, name = "RoleBinding", f"{self.key.name}/{self.key.namespace}"
-        return f'{kind} "{name}" of {self.role_kind} "{self.role_name}" to {subject}'
+        role_kind, role = self.role
+        return f'{kind} "{name}" of {role_kind} "{role.name}" to {subject}'
 
 
 def _read_subject(row: Mapping[str, Any], binding_namespace: str) -> BindingSubject:
@@ -119,90 +118,31 @@ def _read_subject(row: Mapping[str, Any], binding_namespace: str) -> BindingSubj
     return BindingSubject(kind, name, namespace, identity)
 
 
-class BindingTable(Struct):
-    """The bindings of one scope, by user name and by group."""
-
-    by_user: dict[str, dict[str, Binding]] = field(default_factory=dict)
-    by_group: dict[str, dict[str, Binding]] = field(default_factory=dict)
-
-    def add(self, binding: Binding) -> None:
-        for subject in binding.subjects:
-            if subject.identity:
-                table = self.by_group if subject.kind == "Group" else self.by_user
-                table.setdefault(subject.identity, {})[binding.key.name] = binding
-
-    def remove(self, binding: Binding) -> None:
-        for subject in binding.subjects:
-            table = self.by_group if subject.kind == "Group" else self.by_user
-            row = table.get(subject.identity)
-            if row is not None:
-                row.pop(binding.key.name, None)
-                if not row:
-                    del table[subject.identity]
-
-    def of(self, user: User) -> Iterator[Binding]:
-        """Yield every binding that applies to the user; twice when two subjects match."""
-        row = self.by_user.get(user.name)
-        if row:
-            yield from row.values()
-        groups = self.by_group
-        for group in user.groups:
-            row = groups.get(group)
-            if row:
-                yield from row.values()
-
-    @property
-    def empty(self) -> bool:
-        return not self.by_user and not self.by_group
-
-
 class RbacIndex(Struct):
     """What RBAC decides from. Call `follow` once; it stays current by itself."""
 
-    cluster_roles: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
-    roles: dict[ObjectKey, tuple[Rule, ...]] = field(default_factory=dict)
-    cluster_bindings: BindingTable = field(default_factory=BindingTable)
-    bindings: dict[str, BindingTable] = field(default_factory=dict)
-    _known: dict[ObjectKey, Binding] = field(default_factory=dict)
+    roles: dict[RoleKey, tuple[Rule, ...]] = field(default_factory=dict)
+    _bindings: dict[ObjectKey, Binding] = field(default_factory=dict)
+    _by_subject: dict[tuple[str, bool, str], dict[str, Binding]] = field(default_factory=dict)
 
-    def follow(self, registry: Registry) -> Callable[[], None]:
-        stops = [
-            registry.subscribe(CLUSTER_ROLES, self._cluster_role_changed),
+    def follow(self, registry: Registry) -> list[Callable[[], None]]:
+        """Take over every change with the write that makes it; return how to stop."""
+        return [
+            registry.subscribe(CLUSTER_ROLES, self._role_changed),
             registry.subscribe(ROLES, self._role_changed),
             registry.subscribe(CLUSTER_ROLE_BINDINGS, self._binding_changed),
             registry.subscribe(ROLE_BINDINGS, self._binding_changed),
         ]
 
-        def stop_all() -> None:
-            for stop in stops:
-                stop()
-
-        return stop_all
-
-    def rules_of(self, binding: Binding) -> Sequence[Rule] | None:
-        """Return the rules a binding refers to, None when the role is gone."""
-        if binding.role_kind == "ClusterRole":
-            return self.cluster_roles.get(binding.role_name)
-        if binding.role_kind == "Role":
-            return self.roles.get(ObjectKey(binding.key.namespace, binding.role_name))
-        return None
-
     def bindings_for(self, user: User, namespace: str) -> Iterator[Binding]:
-        yield from self.cluster_bindings.of(user)
-        if namespace:
-            table = self.bindings.get(namespace)
-            if table is not None:
-                yield from table.of(user)
-
-    def _cluster_role_changed(self, change: str, obj: Object) -> None:
-        name = ObjectKey.of(obj).name
-        if change == "DELETED":
-            self.cluster_roles.pop(name, None)
-        else:
-            self.cluster_roles[name] = read_rules(obj)
+        """Yield every binding that applies to the user; twice when two subjects match."""
+        for scope in ("", namespace) if namespace else ("",):
+            yield from self._by_subject.get((scope, False, user.name), {}).values()
+            for group in user.groups:
+                yield from self._by_subject.get((scope, True, group), {}).values()
 
     def _role_changed(self, change: str, obj: Object) -> None:
-        key = ObjectKey.of(obj)
+        key = obj["kind"], ObjectKey.of(obj)
         if change == "DELETED":
             self.roles.pop(key, None)
         else:
@@ -210,22 +150,15 @@ class RbacIndex(Struct):
 
     def _binding_changed(self, change: str, obj: Object) -> None:
         key = ObjectKey.of(obj)
-        table = self.bindings.setdefault(key.namespace, BindingTable()) if key.namespace else self.cluster_bindings
-        known = self._known.pop(key, None)
-        if known is not None:
-            table.remove(known)
+        known = self._bindings.pop(key, None)
+        for place in set(known.index_keys()) if known is not None else ():
+            del self._by_subject[place][key.name]
+            if not self._by_subject[place]:
+                del self._by_subject[place]
         if change != "DELETED":
-            self._known[key] = Binding.read(obj)
-            table.add(self._known[key])
-        if key.namespace and table.empty:
-            self.bindings.pop(key.namespace, None)
-
-
-class HeldRules(Struct, frozen=True):
-    """What a user may do in one namespace, and which roles could not be resolved."""
-
-    rules: tuple[Rule, ...]
-    problems: tuple[str, ...] = ()
+            binding = self._bindings[key] = Binding.read(obj)
+            for place in binding.index_keys():
+                self._by_subject.setdefault(place, {})[key.name] = binding
 
 
 class RbacAuthorizer(Struct, frozen=True):
@@ -239,7 +172,7 @@ class RbacAuthorizer(Struct, frozen=True):
         combined = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
         problems: list[str] = []
         for binding in self.index.bindings_for(user, info.namespace):
-            rules = self.index.rules_of(binding)
+            rules = self.index.roles.get(binding.role)
             if rules is None:
                 problems.append(_missing_role(binding))
                 continue
@@ -250,16 +183,17 @@ class RbacAuthorizer(Struct, frozen=True):
             return AuthorizationDecision(allowed=False, reason=f"RBAC: {join_problems(problems)}")
         return AuthorizationDecision(allowed=False)
 
-    def rules_for(self, user: User, namespace: str) -> HeldRules:
+    def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
+        """Return what a user may do in one namespace, and which roles could not be resolved."""
         rules: list[Rule] = []
         problems: list[str] = []
         for binding in {binding.key: binding for binding in self.index.bindings_for(user, namespace)}.values():
-            found = self.index.rules_of(binding)
+            found = self.index.roles.get(binding.role)
             if found is None:
                 problems.append(_missing_role(binding))
             else:
                 rules.extend(found)
-        return HeldRules(tuple(rules), tuple(dict.fromkeys(problems)))
+        return rules, problems
 
 
 def join_problems(problems: Sequence[str]) -> str:
@@ -269,4 +203,5 @@ def join_problems(problems: Sequence[str]) -> str:
 
 
 def _missing_role(binding: Binding) -> str:
-    return f'{binding.role_kind.lower()}.rbac.authorization.k8s.io "{binding.role_name}" not found'
+    kind, role = binding.role
+    return f'{kind.lower()}.rbac.authorization.k8s.io "{role.name}" not found'

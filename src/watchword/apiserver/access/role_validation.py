@@ -1,7 +1,6 @@
 """What a Role and a binding must look like to be stored."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from watchword.api.meta import Object
 from watchword.api.resources import RBAC_GROUP
@@ -74,7 +73,11 @@ def validate_binding(operation: Operation) -> list[FieldError]:
     for index, subject in enumerate(binding.get("subjects") or ()):
         found.extend(_subject_errors(subject, f"subjects[{index}]", namespaced=namespaced))
     if operation.old is not None and operation.old.get("roleRef") != binding.get("roleRef"):
-        found.append(invalid("roleRef", _printed_ref(binding.get("roleRef") or {}), "cannot change roleRef"))
+        ref = binding.get("roleRef") or {}
+        # The message shows the server's own spelling of the fields, not the wire's.
+        names = {"APIGroup": "apiGroup", "Kind": "kind", "Name": "name"}
+        shown = {name: ref.get(field) or "" for name, field in names.items()}
+        found.append(invalid("roleRef", shown, "cannot change roleRef"))
     return found
 
 
@@ -103,8 +106,3 @@ def _subject_errors(subject: Object, path: str, *, namespaced: bool) -> Iterator
                 yield not_supported(f"{path}.apiGroup", group, [RBAC_GROUP])
         case other:
             yield not_supported(f"{path}.kind", other or "", ["ServiceAccount", "User", "Group"])
-
-
-def _printed_ref(ref: Object) -> dict[str, Any]:
-    # the message shows the server's own spelling of the fields, not the wire's
-    return {"APIGroup": ref.get("apiGroup") or "", "Kind": ref.get("kind") or "", "Name": ref.get("name") or ""}

@@ -6,33 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert, field
 
-from watchword.api.meta import Object
 from watchword.apiserver.serving.errors import quote
 from watchword.apiserver.serving.model import RequestInfo
 
 ALL = "*"
 
 
-class Rule(Struct, frozen=True):
+class Rule(Struct, frozen=True, omit_defaults=True):
     """One PolicyRule. Empty `names` means every name; `urls` excludes the other three."""
 
-    verbs: tuple[str, ...]
-    groups: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    groups: tuple[str, ...] = field(default=(), name="apiGroups")
     resources: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    urls: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, row: Mapping[str, Any]) -> Rule:
-        return cls(
-            verbs=tuple(row.get("verbs") or ()),
-            groups=tuple(row.get("apiGroups") or ()),
-            resources=tuple(row.get("resources") or ()),
-            names=tuple(row.get("resourceNames") or ()),
-            urls=tuple(row.get("nonResourceURLs") or ()),
-        )
+    names: tuple[str, ...] = field(default=(), name="resourceNames")
+    urls: tuple[str, ...] = field(default=(), name="nonResourceURLs")
 
     def allows(self, info: RequestInfo, combined: str) -> bool:
         """Whether this rule alone allows it; `combined` is `resource` or `resource/subresource`."""
@@ -64,18 +53,6 @@ class Rule(Struct, frozen=True):
             and all(any(_url_covers(held, wanted) for held in self.urls) for wanted in single.urls)
         )
 
-    def manifest(self) -> Object:
-        row: Object = {"verbs": list(self.verbs)}
-        for key, values in (
-            ("apiGroups", self.groups),
-            ("resources", self.resources),
-            ("resourceNames", self.names),
-            ("nonResourceURLs", self.urls),
-        ):
-            if values:
-                row[key] = list(values)
-        return row
-
     def __str__(self) -> str:
         parts = (
             ("APIGroups", self.groups),
@@ -88,7 +65,7 @@ class Rule(Struct, frozen=True):
 
 
 def read_rules(role: Mapping[str, Any]) -> tuple[Rule, ...]:
-    return tuple(Rule.read(row) for row in role.get("rules") or ())
+    return convert(role.get("rules") or (), tuple[Rule, ...])
 
 
 def uncovered(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:

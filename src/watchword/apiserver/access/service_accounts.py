@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field
 
 from watchword.api.credential_report import CREDENTIAL_ID
 from watchword.api.expiring_map import ExpiringMap
@@ -27,6 +28,7 @@ from watchword.apiserver.serving import errors
 from watchword.apiserver.serving.model import ApiError, Now, Registry, User, decode_base64
 from watchword.pki.errors import InvalidJwt
 from watchword.pki.jwt import TokenVerifier, audiences_of, read_unverified_claims
+from watchword.pki.keys import PrivateKey, PublicKey
 
 LEEWAY = timedelta(seconds=60)
 SIGNATURE_CACHE_SECONDS = 10.0
@@ -39,47 +41,98 @@ LAST_USED_LABEL = "kubernetes.io/legacy-token-last-used"
 INVALID_SINCE_LABEL = "kubernetes.io/legacy-token-invalid-since"
 
 
+class TokenKeys(Struct, frozen=True, dict=True):
+    """One key signs; it and those before it (or yet to come) verify."""
+
+    signing: PrivateKey
+    others: tuple[PublicKey, ...] = ()
+
+    @property
+    def public(self) -> tuple[PublicKey, ...]:
+        return tuple(dict.fromkeys((self.signing.public, *self.others)))
+
+    @cached_property  # reading an RSA key takes 100 ms
+    def verifier(self) -> TokenVerifier:
+        return TokenVerifier(self.public)
+
+
 class TokenTrust(Struct, frozen=True):
-    """The trusted issuers, and the default audiences."""
+    """What is believed of the tokens of one issuer."""
 
-    issuers: tuple[str, ...]
+    issuer: str
     api_audiences: tuple[str, ...]
-    verifier: Callable[[], TokenVerifier]  # the keys of this instant, for rotation
-
-
-class ServiceAccountTokenAuthenticator(Struct, frozen=True):
-    """Trusts tokens of its issuers; existence and UIDs are looked up each time, so revocation is immediate."""
-
-    registry: Registry
-    trust: TokenTrust
+    keys: TokenKeys
     now: Now
     signatures: ExpiringMap[bytes, dict[str, Any]] = field(default_factory=lambda: ExpiringMap(4096))
 
-    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
-        """Return the account's user, None when another issuer made the token."""
-        now = self.now()
-        claims = verified_claims(token, self.trust, self.signatures, now=now)
+    def read(self, token: str, asked: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]] | None:
+        """Return the claims of a token and the requested audiences that it has; None when another issuer made it.
+
+        Raises CredentialRefused when the signature is bad, or when it has no such audience.
+        """
+        claims = self._verified(token)
         if claims is None:
             return None
-        shared = choose_audiences(claims, asked=audiences, api_audiences=self.trust.api_audiences)
-        validate_token_times(claims, now=now)
-        bound = BoundTokenClaims.read(claims)
-        self._require_account(bound, now)
-        self._require_bound_objects(bound, now)
-        return AuthenticatedIdentity(bound.user(str(claims.get("jti") or "")), shared)
-
-    def _require_account(self, bound: BoundTokenClaims, now: datetime) -> None:
-        account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(bound.namespace, bound.account.name))
-        if account is None:
-            raise CredentialRefused(str(errors.not_found(SERVICE_ACCOUNTS, bound.account.name)))
-        if uid_of(account) != bound.account.uid:
+        offered = audiences_of(claims) or self.api_audiences
+        shared = tuple(audience for audience in offered if audience in asked)
+        if not shared:
             raise CredentialRefused(
-                f"service account UID ({uid_of(account)}) does not match claim ({bound.account.uid})"
+                f"token audiences {quoted_list(offered)} is invalid for the target audiences {quoted_list(asked)}"
+            )
+        return claims, shared
+
+    def _verified(self, token: str) -> dict[str, Any] | None:
+        digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        now = self.now().timestamp()
+        known = self.signatures.get(digest, now=now)
+        if known is not None:
+            return known
+        try:
+            if read_unverified_claims(token).get("iss") != self.issuer:
+                return None
+        except InvalidJwt:
+            return None
+        try:
+            claims = self.keys.verifier.verify(token)
+        except InvalidJwt as refusal:
+            raise CredentialRefused(f"invalid signature: {refusal}") from refusal
+        self.signatures.put(digest, claims, now=now, seconds=SIGNATURE_CACHE_SECONDS)
+        return claims
+
+
+class ServiceAccountTokenAuthenticator(Struct, frozen=True):
+    """Trusts tokens of its issuer; existence and UIDs are looked up each time, so revocation is immediate."""
+
+    registry: Registry
+    trust: TokenTrust
+
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
+        """Return the account's user, None when another issuer made the token."""
+        read = self.trust.read(token, audiences)
+        if read is None:
+            return None
+        now = self.trust.now()
+        try:
+            claims = convert(read[0], BoundTokenClaims)
+        except ValidationError as cause:
+            raise CredentialRefused("service account token claims could not be validated") from cause
+        claims.validate_times(now.timestamp())
+        self._require_account(claims.private, now)
+        self._require_bound_objects(claims.private, now)
+        return AuthenticatedIdentity(claims.user(), read[1])
+
+    def _require_account(self, bound: PrivateClaims, now: datetime) -> None:
+        account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(bound.namespace, bound.serviceaccount.name))
+        if account is None:
+            raise CredentialRefused(str(errors.not_found(SERVICE_ACCOUNTS, bound.serviceaccount.name)))
+        if uid_of(account) != bound.serviceaccount.uid:
+            raise CredentialRefused(
+                f"service account UID ({uid_of(account)}) does not match claim ({bound.serviceaccount.uid})"
             )
         if is_long_deleted(account, now=now):
-            raise CredentialRefused(f"service account {bound.namespace}/{bound.account.name} has been deleted")
+            raise CredentialRefused(f"service account {bound.namespace}/{bound.serviceaccount.name} has been deleted")
 
-    def _require_bound_objects(self, bound: BoundTokenClaims, now: datetime) -> None:
+    def _require_bound_objects(self, bound: PrivateClaims, now: datetime) -> None:
         if bound.secret is not None:
             self._require(SECRETS, bound.namespace, bound.secret, now)
         if bound.pod is not None:
@@ -101,107 +154,51 @@ class ServiceAccountTokenAuthenticator(Struct, frozen=True):
 class BoundObjectRef(Struct, frozen=True):
     """An object a token names: a name taken again has another UID."""
 
-    name: str
-    uid: str
-
-    @classmethod
-    def read(cls, value: Any) -> BoundObjectRef | None:
-        """Read a claim, None when it is absent."""
-        if not isinstance(value, Mapping):
-            return None
-        return cls(str(value.get("name") or ""), str(value.get("uid") or ""))
+    name: str = ""
+    uid: str = ""
 
 
-class BoundTokenClaims(Struct, frozen=True):
-    """The private claims: the account and the objects that the token is bound to."""
+class PrivateClaims(Struct, frozen=True):
+    """The account and the objects that the token is bound to."""
 
-    namespace: str
-    account: BoundObjectRef
+    namespace: str = ""
+    serviceaccount: BoundObjectRef = BoundObjectRef()
     pod: BoundObjectRef | None = None
     secret: BoundObjectRef | None = None
     node: BoundObjectRef | None = None
 
-    @classmethod
-    def read(cls, claims: Mapping[str, Any]) -> BoundTokenClaims:
-        private = claims.get("kubernetes.io")
-        if not isinstance(private, Mapping):
-            private = {}
-        account = BoundObjectRef.read(private.get("serviceaccount")) or BoundObjectRef("", "")
-        return cls(
-            str(private.get("namespace") or ""),
-            account,
-            BoundObjectRef.read(private.get("pod")),
-            BoundObjectRef.read(private.get("secret")),
-            BoundObjectRef.read(private.get("node")),
-        )
 
-    def user(self, token_id: str) -> User:
+class BoundTokenClaims(Struct, frozen=True, rename={"private": "kubernetes.io"}):
+    """The claims of a bound token that are looked at."""
+
+    exp: float | None = None
+    nbf: float | None = None
+    iat: float | None = None
+    jti: str = ""
+    private: PrivateClaims = PrivateClaims()
+
+    def validate_times(self, now: float) -> None:
+        """Raise CredentialRefused outside of the token's validity, with a minute of leeway on both sides."""
+        slack = LEEWAY.total_seconds()
+        if self.nbf is not None and now + slack < self.nbf:
+            raise CredentialRefused("service account token is not valid yet")
+        if self.exp is not None and now - slack > self.exp:
+            raise CredentialRefused("service account token has expired")
+        if self.iat is not None and now + slack < self.iat:
+            raise CredentialRefused("service account token is issued in the future")
+
+    def user(self) -> User:
         extra: dict[str, tuple[str, ...]] = {}
-        if token_id:
-            extra[CREDENTIAL_ID] = (f"JTI={token_id}",)
-        for kind, ref in (("node", self.node), ("pod", self.pod)):
+        if self.jti:
+            extra[CREDENTIAL_ID] = (f"JTI={self.jti}",)
+        bound = self.private
+        for kind, ref in (("node", bound.node), ("pod", bound.pod)):
             if ref is not None:
                 extra[f"{_EXTRA}{kind}-name"] = (ref.name,)
                 if ref.uid:
                     extra[f"{_EXTRA}{kind}-uid"] = (ref.uid,)
-        name = service_account_name(self.namespace, self.account.name)
-        return User(name, self.account.uid, service_account_groups(self.namespace), extra)
-
-
-def verified_claims(
-    token: str, trust: TokenTrust, signatures: ExpiringMap[bytes, dict[str, Any]], *, now: datetime
-) -> dict[str, Any] | None:
-    """Return the claims of a token that a trusted key signed; None when its issuer is not ours."""
-    digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-    known = signatures.get(digest, now=now.timestamp())
-    if known is not None:
-        return known
-    try:
-        if read_unverified_claims(token).get("iss") not in trust.issuers:
-            return None
-    except InvalidJwt:
-        return None
-    try:
-        claims = trust.verifier().verify(token)
-    except InvalidJwt as refusal:
-        raise CredentialRefused(f"invalid signature: {refusal}") from refusal
-    signatures.put(digest, claims, now=now.timestamp(), seconds=SIGNATURE_CACHE_SECONDS)
-    return claims
-
-
-def choose_audiences(
-    claims: Mapping[str, Any], *, asked: tuple[str, ...], api_audiences: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Return the requested audiences that the token has; raise CredentialRefused when there is none."""
-    offered = audiences_of(claims) or api_audiences
-    wanted = asked or api_audiences
-    shared = tuple(audience for audience in offered if audience in wanted)
-    if not shared and api_audiences:
-        raise CredentialRefused(
-            f"token audiences {quoted_list(offered)} is invalid for the target audiences {quoted_list(wanted)}"
-        )
-    return shared
-
-
-def validate_token_times(claims: Mapping[str, Any], *, now: datetime) -> None:
-    """Raise CredentialRefused outside of the token's validity, with a minute of leeway on both sides."""
-    seconds, slack = now.timestamp(), LEEWAY.total_seconds()
-    expires, starts, issued = (_seconds(claims, name) for name in ("exp", "nbf", "iat"))
-    if starts is not None and seconds + slack < starts:
-        raise CredentialRefused("service account token is not valid yet")
-    if expires is not None and seconds - slack > expires:
-        raise CredentialRefused("service account token has expired")
-    if issued is not None and seconds + slack < issued:
-        raise CredentialRefused("service account token is issued in the future")
-
-
-def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
-    value = claims.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CredentialRefused("service account token claims could not be validated")
-    return float(value)
+        name = service_account_name(bound.namespace, bound.serviceaccount.name)
+        return User(name, bound.serviceaccount.uid, service_account_groups(bound.namespace), extra)
 
 
 def is_long_deleted(obj: Object, *, now: datetime) -> bool:
@@ -246,22 +243,17 @@ class LegacyTokenAuthenticator(Struct, frozen=True):
 
     registry: Registry
     trust: TokenTrust  # with the legacy issuer
-    now: Now
-    signatures: ExpiringMap[bytes, dict[str, Any]] = field(default_factory=lambda: ExpiringMap(4096))
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticatedIdentity | None:
         """Return the account's user, None when another issuer made the token."""
-        now = self.now()
-        claims = verified_claims(token, self.trust, self.signatures, now=now)
-        if claims is None:
+        read = self.trust.read(token, audiences)
+        if read is None:
             return None
-        shared = choose_audiences(claims, asked=audiences, api_audiences=self.trust.api_audiences)
+        claims, shared = read
         named = LegacyClaims.read(claims)
-        secret = self.registry.get(SECRETS, ObjectKey(named.namespace, named.secret))
-        validate_token_secret(secret, token)
+        secret = self._require_secret(named, token)
         validate_token_account(self.registry.get(SERVICE_ACCOUNTS, ObjectKey(named.namespace, named.account)), named)
-        assert secret is not None
-        await self._note_use(secret, now)
+        await self._note_use(secret, self.trust.now())
         if labels_of(secret).get(INVALID_SINCE_LABEL):
             raise CredentialRefused(
                 f"the token in secret {named.namespace}/{named.secret} for service account "
@@ -271,6 +263,15 @@ class LegacyTokenAuthenticator(Struct, frozen=True):
         name = service_account_name(named.namespace, named.account)
         return AuthenticatedIdentity(User(name, named.uid, service_account_groups(named.namespace)), shared)
 
+    def _require_secret(self, named: LegacyClaims, token: str) -> Object:
+        secret = self.registry.get(SECRETS, ObjectKey(named.namespace, named.secret))
+        if secret is None or is_deleting(secret):
+            raise CredentialRefused("Token has been invalidated")
+        stored = decode_base64((secret.get("data") or {}).get("token"))
+        if not hmac.compare_digest(stored, token.encode("utf-8", "surrogatepass")):
+            raise CredentialRefused("Token does not match server's copy")
+        return secret
+
     async def _note_use(self, secret: Object, now: datetime) -> None:
         today = f"{now:%Y-%m-%d}"
         if labels_of(secret).get(LAST_USED_LABEL) in {today, f"{now + timedelta(days=1):%Y-%m-%d}"}:
@@ -278,15 +279,6 @@ class LegacyTokenAuthenticator(Struct, frozen=True):
         secret["metadata"].setdefault("labels", {})[LAST_USED_LABEL] = today
         with suppress(ApiError):  # another writer changed the Secret: the next use records the day
             await self.registry.update(SECRETS, secret)
-
-
-def validate_token_secret(secret: Object | None, token: str) -> None:
-    """Raise CredentialRefused unless the Secret exists and contains exactly this token."""
-    if secret is None or is_deleting(secret):
-        raise CredentialRefused("Token has been invalidated")
-    stored = decode_base64((secret.get("data") or {}).get("token"))
-    if not hmac.compare_digest(stored, token.encode("utf-8", "surrogatepass")):
-        raise CredentialRefused("Token does not match server's copy")
 
 
 def validate_token_account(account: Object | None, named: LegacyClaims) -> None:

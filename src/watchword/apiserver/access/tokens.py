@@ -1,9 +1,8 @@
 """ServiceAccount tokens: requested, issued, signed, and described to other systems."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cached_property
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import orjson
 from msgspec import Struct
@@ -14,47 +13,21 @@ from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
 from watchword.apiserver.access.chain import service_account_name
-from watchword.apiserver.access.reviews import mapping, read_review_request, review_response, text, texts, track
-from watchword.apiserver.access.service_accounts import CLAIM_PREFIX, LEGACY_ISSUER
+from watchword.apiserver.access.reviews import read_review_request, track
+from watchword.apiserver.access.service_accounts import CLAIM_PREFIX, LEGACY_ISSUER, TokenKeys
 from watchword.apiserver.kinds.build import TOKEN_REQUEST, TOKEN_REQUESTS
 from watchword.apiserver.serving import errors
 from watchword.apiserver.serving.errors import no_representation
 from watchword.apiserver.serving.field_errors import invalid
 from watchword.apiserver.serving.model import Admit, Handler, HandlerRequest, Now, Registry
+from watchword.apiserver.serving.negotiation import object_response
 from watchword.apiserver.serving.pipeline import WriteRequest
-from watchword.pki.jwt import TokenSigner, TokenVerifier, algorithm_of, key_set_document
-from watchword.pki.keys import PrivateKey, PublicKey
+from watchword.pki.jwt import TokenSigner, algorithm_of, key_set_document
 
-CONFIGURATION_PATH = "/.well-known/openid-configuration"
 KEY_SET_PATH = "/openid/v1/jwks"
 KEY_SET = "application/jwk-set+json"
 
 _CACHE = ("Cache-Control", "public, max-age=3600")
-
-
-class IssuerDiscovery(Struct, frozen=True):
-    """Serves the two documents; the keys are read each time, so that a rotation is visible immediately."""
-
-    issuer: str
-    key_set_url: str
-    keys: Callable[[], tuple[PublicKey, ...]]
-
-    async def configuration(self, _request: HandlerRequest) -> Response:
-        document: Object = {
-            "issuer": self.issuer,
-            "jwks_uri": self.key_set_url,
-            "response_types_supported": ["id_token"],
-            "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": sorted({algorithm_of(key) for key in self.keys()}),
-        }
-        return Response(200, (("Content-Type", "application/json"), _CACHE), orjson.dumps(document))
-
-    async def key_set(self, request: HandlerRequest) -> Response:
-        """Respond with the public keys; 406 when the client accepts no JWKS."""
-        if not _accepts(request.header("accept"), KEY_SET):
-            raise no_representation((KEY_SET,))
-        body = orjson.dumps(key_set_document(self.keys()))
-        return Response(200, (("Content-Type", KEY_SET), _CACHE), body)
 
 
 def _accepts(accept: str, media: str) -> bool:
@@ -62,45 +35,31 @@ def _accepts(accept: str, media: str) -> bool:
     return not named or bool(named & {media, "*/*", "application/*"})
 
 
-def discovery_handlers(discovery: IssuerDiscovery) -> Mapping[str, Handler]:
-    """Return the handler for each path; none when the issuer is not one that can be discovered."""
-    if not discovery.issuer.startswith("https://") or "?" in discovery.issuer or "#" in discovery.issuer:
+def discovery_handlers(issuer: str, keys: TokenKeys) -> Mapping[str, Handler]:
+    """Return the handler for each document; none when the issuer is not one that can be discovered."""
+    if not issuer.startswith("https://") or "?" in issuer or "#" in issuer:
         return {}
-    return {CONFIGURATION_PATH: discovery.configuration, KEY_SET_PATH: discovery.key_set}
+
+    async def configuration(_request: HandlerRequest) -> Response:
+        document: Object = {
+            "issuer": issuer,
+            "jwks_uri": issuer.rstrip("/") + KEY_SET_PATH,
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": sorted({algorithm_of(key) for key in keys.public}),
+        }
+        return Response(200, (("Content-Type", "application/json"), _CACHE), orjson.dumps(document))
+
+    async def key_set(request: HandlerRequest) -> Response:
+        if not _accepts(request.header("accept"), KEY_SET):
+            raise no_representation((KEY_SET,))
+        return Response(200, (("Content-Type", KEY_SET), _CACHE), orjson.dumps(key_set_document(keys.public)))
+
+    return {"/.well-known/openid-configuration": configuration, KEY_SET_PATH: key_set}
 
 
-class TokenKeys(Struct, frozen=True, dict=True):
-    """One key signs; it and those before it (or yet to come) verify."""
-
-    signing: PrivateKey
-    others: tuple[PublicKey, ...] = ()
-
-    @property
-    def public(self) -> tuple[PublicKey, ...]:
-        return tuple(dict.fromkeys((self.signing.public, *self.others)))
-
-    def verifier(self) -> TokenVerifier:
-        """Return the verifier that knows all the keys; made once: reading an RSA key takes 100 ms."""
-        return self._verifier
-
-    @cached_property
-    def _verifier(self) -> TokenVerifier:
-        return TokenVerifier(self.public)
-
-
-class BoundObjects(Struct, frozen=True):
-    """The objects that a token is bound to; a pod may come with its node, a secret comes alone."""
-
-    pod: Object | None = None
-    node: Object | None = None
-    secret: Object | None = None
-
-
-class TokenLifetime(Struct, frozen=True):
-    """How long the token is good, and after what time its use is remarkable."""
-
-    seconds: int
-    warn_after_seconds: int = 0
+BoundObjects = Mapping[str, Object]
+"""The objects that a token is bound to, by `node`, `pod` or `secret`; a pod may come with its node."""
 
 
 class TokenIssuer(Struct, frozen=True):
@@ -108,25 +67,32 @@ class TokenIssuer(Struct, frozen=True):
 
     issuer: str
     signer: TokenSigner
-    new_id: Callable[[], UUID] = uuid4
 
     def issue(
         self,
         account: Object,
         audiences: Sequence[str],
-        lifetime: TokenLifetime,
+        seconds: int,
         bindings: BoundObjects,
         *,
         now: datetime,
+        warn_after_seconds: int = 0,
     ) -> Sensitive[str]:
+        claims: Object = {
+            "namespace": account["metadata"]["namespace"],
+            **{name: _reference(bound) for name, bound in bindings.items()},
+            "serviceaccount": _reference(account),
+        }
+        if warn_after_seconds:
+            claims["warnafter"] = int((now + timedelta(seconds=warn_after_seconds)).timestamp())
         return self.signer.sign(
             {
                 "aud": list(audiences),
-                "exp": int((now + timedelta(seconds=lifetime.seconds)).timestamp()),
+                "exp": int((now + timedelta(seconds=seconds)).timestamp()),
                 "iat": int(now.timestamp()),
                 "iss": self.issuer,
-                "jti": str(self.new_id()),
-                "kubernetes.io": private_claims(account, lifetime, bindings, now=now),
+                "jti": str(uuid4()),
+                "kubernetes.io": claims,
                 "nbf": int(now.timestamp()),
                 "sub": service_account_name(account["metadata"]["namespace"], account["metadata"]["name"]),
             }
@@ -147,18 +113,6 @@ class TokenIssuer(Struct, frozen=True):
         )
 
 
-def private_claims(account: Object, lifetime: TokenLifetime, bindings: BoundObjects, *, now: datetime) -> Object:
-    """Return the `kubernetes.io` claim."""
-    claims: Object = {"namespace": account["metadata"]["namespace"]}
-    for name, bound in (("node", bindings.node), ("pod", bindings.pod), ("secret", bindings.secret)):
-        if bound is not None:
-            claims[name] = _reference(bound)
-    claims["serviceaccount"] = _reference(account)
-    if lifetime.warn_after_seconds:
-        claims["warnafter"] = int((now + timedelta(seconds=lifetime.warn_after_seconds)).timestamp())
-    return claims
-
-
 def _reference(obj: Object) -> Object:
     reference = {"name": obj["metadata"]["name"]}
     uid = uid_of(obj)
@@ -175,13 +129,6 @@ EXTENDED_SECONDS = 365 * 24 * 3600
 _CONFLICTS = Resource(TOKEN_REQUESTS.group, "v1", "TokenRequest", "TokenRequest")  # as the message spells it
 
 
-class TokenLimits(Struct, frozen=True):
-    """What the operator of the plane has decided about lifetimes."""
-
-    maximum_seconds: int = 0  # 0: no limit
-    extend: bool = True
-
-
 class TokenRequestHandler(Struct, frozen=True):
     """Serves `create` on `serviceaccounts/token`."""
 
@@ -189,23 +136,23 @@ class TokenRequestHandler(Struct, frozen=True):
     issuer: TokenIssuer
     api_audiences: tuple[str, ...]
     now: Now
-    limits: TokenLimits = TokenLimits()
-    admit: Admit | None = None  # admission policies
+    admit: Admit  # admission policies
 
     async def __call__(self, request: HandlerRequest) -> Response:
         """Issue one token; nothing is stored."""
-        review_request = read_review_request(request, TOKEN_REQUEST)
-        body, warnings = review_request.review, review_request.call.warnings
+        body, call = read_review_request(request, TOKEN_REQUEST)
         account = self._account(request, body)
         if body.setdefault("spec", {}).get("expirationSeconds") is None:
             body["spec"]["expirationSeconds"] = DEFAULT_SECONDS
-        track(review_request, TOKEN_REQUEST, self.now, subresource="token")
+        track(body, call, TOKEN_REQUEST, self.now, subresource="token")
         spec = self._spec(body)
         now = self.now()
-        await self._admit(review_request.call, account, {**body, "spec": spec}, now)
+        await self._admit(call, account, {**body, "spec": spec}, now)
         bindings = find_bound_objects(self.registry, account, spec)
-        lifetime = choose_token_lifetime(spec, self.limits, bindings, self.api_audiences, warnings)
-        token = self.issuer.issue(account, spec["audiences"], lifetime, bindings, now=now)
+        seconds, warn_after = spec["expirationSeconds"], 0
+        if seconds == EXTENDABLE_SECONDS and "pod" in bindings and set(spec["audiences"]) <= set(self.api_audiences):
+            seconds, warn_after = EXTENDED_SECONDS, seconds
+        token = self.issuer.issue(account, spec["audiences"], seconds, bindings, now=now, warn_after_seconds=warn_after)
         reply: Object = {
             "kind": TOKEN_REQUESTS.kind,
             "apiVersion": TOKEN_REQUESTS.api_version,
@@ -220,12 +167,12 @@ class TokenRequestHandler(Struct, frozen=True):
                 "expirationTimestamp": rfc3339(now + timedelta(seconds=spec["expirationSeconds"])),
             },
         }
-        return review_response(request, reply, warnings)
+        return object_response(request, reply, 201, call.warnings)
 
     async def _admit(self, call: WriteRequest, account: Object, body: Object, now: datetime) -> None:
         """Let admission policies judge the request as kube-apiserver shows it to them: with its defaults."""
         kind = self.registry.kind(SERVICE_ACCOUNTS.group, SERVICE_ACCOUNTS.version, SERVICE_ACCOUNTS.plural)
-        if self.admit is None or kind is None:
+        if kind is None:
             return
         shown = {**body, "metadata": {**body["metadata"], **_identity(account, now)}}
         shown["spec"] = {name: value for name, value in body["spec"].items() if value is not None}
@@ -251,17 +198,15 @@ class TokenRequestHandler(Struct, frozen=True):
         return account
 
     def _spec(self, body: Object) -> Object:
-        spec = mapping(body.get("spec"), "spec")
+        spec = body["spec"]
         seconds = spec["expirationSeconds"]
-        if isinstance(seconds, bool) or not isinstance(seconds, int):
-            raise errors.bad_request("spec.expirationSeconds must be a whole number")
         if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
             limit = "less than 10 minutes" if seconds < SHORTEST_SECONDS else "larger than 2^32 seconds"
             wrong = invalid("spec.expirationSeconds", seconds, f"may not specify a duration {limit}")
             raise errors.invalid(TOKEN_REQUESTS, "", [wrong])
-        audiences = texts(spec.get("audiences"), "spec.audiences") or self.api_audiences
-        bound = mapping(spec.get("boundObjectRef"), "spec.boundObjectRef") or None
-        return {"audiences": list(audiences), "expirationSeconds": seconds, "boundObjectRef": bound}
+        audiences = list(spec.get("audiences") or self.api_audiences)
+        bound = spec.get("boundObjectRef") or None
+        return {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound}
 
 
 def _identity(account: Object, now: datetime) -> Object:
@@ -269,38 +214,22 @@ def _identity(account: Object, now: datetime) -> Object:
     return {"name": metadata["name"], "namespace": metadata["namespace"], "creationTimestamp": rfc3339(now)}
 
 
-def choose_token_lifetime(
-    spec: Object, limits: TokenLimits, bindings: BoundObjects, api_audiences: tuple[str, ...], warnings: list[str]
-) -> TokenLifetime:
-    """Decide the lifetime of the token; a shortened request is changed in place with a warning."""
-    asked: int = spec["expirationSeconds"]
-    if 0 < limits.maximum_seconds < asked:
-        warnings.append(f"requested expiration of {asked} seconds shortened to {limits.maximum_seconds} seconds")
-        spec["expirationSeconds"] = asked = limits.maximum_seconds
-    extendable = bindings.pod is not None and set(spec["audiences"]) <= set(api_audiences)
-    if limits.extend and extendable and asked == EXTENDABLE_SECONDS:
-        return TokenLifetime(EXTENDED_SECONDS, warn_after_seconds=asked)
-    return TokenLifetime(asked)
-
-
 def find_bound_objects(registry: Registry, account: Object, spec: Object) -> BoundObjects:
     """Return the live objects that the token is to be bound to; 400, 404 or 409 when it cannot be."""
     ref = spec.get("boundObjectRef")
     if ref is None:
-        return BoundObjects()
-    version, kind = text(ref.get("apiVersion"), "apiVersion"), text(ref.get("kind"), "kind")
-    name, namespace = text(ref.get("name"), "name"), account["metadata"]["namespace"]
+        return {}
+    version, kind, name, uid = (ref.get(field) or "" for field in ("apiVersion", "kind", "name", "uid"))
     group, _, bare = version.rpartition("/")
     resource = _BINDABLE.get(kind) if not group else None
     if resource is None:
         raise errors.bad_request(f"cannot bind token to object of type {group}/{bare}, Kind={kind}")
     if not name:
         raise errors.bad_request("Name parameter required.")
-    bound = registry.get(resource, ObjectKey(namespace if resource.namespaced else "", name))
+    bound = registry.get(resource, ObjectKey(account["metadata"]["namespace"] if resource.namespaced else "", name))
     if bound is None:
         raise errors.not_found(resource, name)
     bindings = _bind(registry, resource, bound, account["metadata"]["name"])
-    uid = text(ref.get("uid"), "uid")
     if uid and uid != uid_of(bound):
         message = (
             f"the UID in the bound object reference ({uid}) does not match the UID in record. "
@@ -314,10 +243,8 @@ _BINDABLE = {"Pod": PODS, "Node": NODES, "Secret": SECRETS}
 
 
 def _bind(registry: Registry, resource: Resource, bound: Object, account_name: str) -> BoundObjects:
-    if resource is SECRETS:
-        return BoundObjects(secret=bound)
-    if resource is NODES:
-        return BoundObjects(node=bound)
+    if resource is not PODS:
+        return {resource.kind.lower(): bound}
     spec = bound.get("spec") or {}
     if spec.get("serviceAccountName") != account_name:
         raise errors.bad_request(
@@ -326,6 +253,6 @@ def _bind(registry: Registry, resource: Resource, bound: Object, account_name: s
         )
     node_name = spec.get("nodeName")
     if not node_name:
-        return BoundObjects(pod=bound)
+        return {"pod": bound}
     node = registry.get(NODES, ObjectKey.cluster(node_name))
-    return BoundObjects(pod=bound, node=node or {"metadata": {"name": node_name}})
+    return {"node": node or {"metadata": {"name": node_name}}, "pod": bound}

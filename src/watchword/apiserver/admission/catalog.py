@@ -1,37 +1,32 @@
 """The admission steps in their order, and those that are a few lines."""
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import SERVICE_ACCOUNTS
+from watchword.api.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from watchword.apiserver.access.rbac import RbacAuthorizer
 from watchword.apiserver.admission.escalation import EscalationGuard
 from watchword.apiserver.admission.signing_requests import CertificateAdmission, ConditionTimes
 from watchword.apiserver.serving import errors
-from watchword.apiserver.serving.model import Admit, Now, Operation, Registry
+from watchword.apiserver.serving.model import Admit, Entropy, Now, Operation, Registry
+from watchword.apiserver.serving.write import generated_name
 
 DEFAULT_ACCOUNT = "default"
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
-VOLUME_PREFIX = "kube-api-access-"
 TOKEN_SECONDS = 3607
-
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_AUTOMOUNT = "automountServiceAccountToken"
 
 
 class ServiceAccountAdmission(Struct, frozen=True):
     """A mutating admission step for new pods."""
 
     registry: Registry
-    entropy: Callable[[int], bytes]
+    entropy: Entropy
 
     async def __call__(self, operation: Operation) -> None:
         """Set the account, require that it exists, and mount its token unless pod or account opted out."""
         resource = operation.kind.resource
-        if operation.verb != "create" or resource.group or resource.plural != "pods" or operation.subresource:
-            return
-        if operation.new is None:
+        if operation.verb != "create" or resource != PODS or operation.subresource or operation.new is None:
             return
         spec = operation.new.setdefault("spec", {})
         name = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
@@ -45,19 +40,8 @@ class ServiceAccountAdmission(Struct, frozen=True):
             raise errors.forbidden(resource, operation.key.name, message)
         if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
             spec["imagePullSecrets"] = account["imagePullSecrets"]
-        if wants_token(spec, account):
-            mount_token(spec, VOLUME_PREFIX + self._suffix())
-
-    def _suffix(self) -> str:
-        return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in self.entropy(5))
-
-
-def wants_token(spec: Object, account: Object) -> bool:
-    """Whether the token is mounted: the pod's setting wins over the account's."""
-    for said in (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken")):
-        if said is not None:
-            return bool(said)
-    return True
+        if spec.get(_AUTOMOUNT, account.get(_AUTOMOUNT, True)):  # the pod's setting wins over the account's
+            mount_token(spec, generated_name("kube-api-access-", self.entropy))
 
 
 def mount_token(spec: Object, volume: str) -> None:
@@ -86,52 +70,30 @@ def _projection() -> Object:
 PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
-class AdmissionSteps(Struct, frozen=True):
-    """What completes a write, and what may refuse it afterwards."""
-
-    mutating: tuple[Admit, ...]
-    validating: tuple[Admit, ...]
-
-
 def admission_steps(
-    registry: Registry, authorizer: RbacAuthorizer, policies: Admit, *, now: Now, entropy: Callable[[int], bytes]
-) -> AdmissionSteps:
-    return AdmissionSteps(
-        mutating=(
-            deduplicate_owners,
-            ServiceAccountAdmission(registry, entropy),
-            ConditionTimes(now),
-            # last among these: it checks the object that is about to be validated
-            EscalationGuard(authorizer),
-        ),
-        validating=(
-            protect_namespaces,
-            CertificateAdmission(authorizer),
-            policies,
-        ),
+    registry: Registry, authorizer: RbacAuthorizer, policies: Admit, *, now: Now, entropy: Entropy
+) -> tuple[tuple[Admit, ...], tuple[Admit, ...]]:
+    """Return what completes a write, and what may refuse it afterwards."""
+    mutating = (
+        deduplicate_owners,
+        ServiceAccountAdmission(registry, entropy),
+        ConditionTimes(now),
+        EscalationGuard(authorizer),  # last: it checks the object that is about to be validated
     )
+    return mutating, (protect_namespaces, CertificateAdmission(authorizer), policies)
 
 
 async def protect_namespaces(operation: Operation) -> None:
     """Refuse to delete a namespace that must always exist; existence of others is the registry's business."""
-    resource = operation.kind.resource
-    if operation.verb != "delete" or resource.group or resource.plural != "namespaces" or operation.subresource:
-        return
-    if operation.key.name in PROTECTED_NAMESPACES:
-        raise errors.forbidden(resource, operation.key.name, "this namespace may not be deleted")
+    resource, name = operation.kind.resource, operation.key.name
+    if (operation.verb, resource, operation.subresource) == ("delete", NAMESPACES, "") and name in PROTECTED_NAMESPACES:
+        raise errors.forbidden(resource, name, "this namespace may not be deleted")
 
 
 async def deduplicate_owners(operation: Operation) -> None:
-    if operation.new is None:
-        return
-    metadata = operation.new.get("metadata") or {}
+    metadata = (operation.new or {}).get("metadata") or {}
     refs: list[Object] = metadata.get("ownerReferences") or []
-    if len(refs) < 2:
-        return
-    kept: list[Object] = []
-    for ref in refs:
-        if ref not in kept:
-            kept.append(ref)
+    kept = [ref for index, ref in enumerate(refs) if ref not in refs[:index]]
     if len(kept) == len(refs):
         return
     repeated = sorted({str(ref.get("uid")) for ref in kept if refs.count(ref) > 1})

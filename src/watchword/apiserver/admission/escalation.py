@@ -41,7 +41,7 @@ class EscalationGuard(Struct, frozen=True):
             return
         self._require_held(operation, read_rules(role))
         if _aggregates(role) or (operation.old is not None and _aggregates(operation.old)):
-            held = self.authorizer.rules_for(operation.user, operation.key.namespace).rules
+            held, _ = self.authorizer.rules_for(operation.user, operation.key.namespace)
             if uncovered(held, FULL_AUTHORITY):
                 message = "must have cluster-admin privileges to use the aggregationRule"
                 raise errors.forbidden(resource, operation.key.name, message)
@@ -54,29 +54,21 @@ class EscalationGuard(Struct, frozen=True):
         key = ObjectKey(operation.key.namespace, ref.get("name") or "")
         if self._may(operation.user, "bind", plural, key):
             return
-        index = self.authorizer.index
-        rules = index.cluster_roles.get(key.name) if plural == "clusterroles" else index.roles.get(key)
+        role = ObjectKey.cluster(key.name) if plural == "clusterroles" else key
+        rules = self.authorizer.index.roles.get((ref["kind"], role))
         if rules is None:
             raise errors.not_found(operation.kind.resource, key.name)  # upstream, too, names the binding's resource
         self._require_held(operation, rules)
 
     def _may(self, user: User, verb: str, plural: str, key: ObjectKey) -> bool:
-        info = RequestInfo(
-            verb=verb,
-            path="",
-            is_resource=True,
-            group=RBAC_GROUP,
-            version="*",
-            resource=plural,
-            namespace=key.namespace,
-            name=key.name,
-        )
+        place = {"resource": plural, "namespace": key.namespace, "name": key.name}
+        info = RequestInfo(verb, is_resource=True, group=RBAC_GROUP, version="*", **place)
         return self.authorizer.decide(user, info).allowed
 
     def _require_held(self, operation: Operation, wanted: Iterable[Rule]) -> None:
         user = operation.user
-        held = self.authorizer.rules_for(user, operation.key.namespace)
-        missing = uncovered(held.rules, wanted)
+        held, problems = self.authorizer.rules_for(user, operation.key.namespace)
+        missing = uncovered(held, wanted)
         if not missing:
             return
         listed = "\n".join(sorted({str(rule) for rule in compacted(missing)}))
@@ -84,8 +76,8 @@ class EscalationGuard(Struct, frozen=True):
             f"user {quote(user.name)} (groups={quoted_list(user.groups)}) is attempting to grant "
             f"RBAC permissions not currently held:\n{listed}"
         )
-        if held.problems:
-            message += f"; resolution errors: [{join_problems(held.problems)}]"
+        if problems:
+            message += f"; resolution errors: [{join_problems(problems)}]"
         raise errors.forbidden(operation.kind.resource, operation.key.name, message)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import product
 from typing import TYPE_CHECKING
 
 import orjson
@@ -14,7 +15,7 @@ from watchword.apiserver.access.rbac import Authorizer
 from watchword.apiserver.admission.policy_matching import (
     AdmissionAttributes,
     MatchResources,
-    PolicyMatcher,
+    find_matching_request,
     read_attributes,
 )
 from watchword.apiserver.serving import errors
@@ -47,99 +48,69 @@ class Binding(Struct, frozen=True):
         )
 
 
-class PolicyIndex(Struct):
-    """The stored policies by name; each stored version is compiled once, when a request first needs it."""
-
-    _stored: dict[str, Object] = field(default_factory=dict)
-    _compiled: dict[str, Policy] = field(default_factory=dict)
-    _bindings: dict[str, Binding] = field(default_factory=dict)
-    _bound: list[tuple[Policy, list[Binding]]] | None = None  # None: something has changed
-
-    def follow(self, registry: Registry) -> list[Callable[[], None]]:
-        """Take over every change with the write that makes it; return how to stop."""
-        return [
-            registry.subscribe(VALIDATING_ADMISSION_POLICIES, self._policy_changed),
-            registry.subscribe(VALIDATING_ADMISSION_POLICY_BINDINGS, self._binding_changed),
-        ]
-
-    def bound_policies(self) -> list[tuple[Policy, list[Binding]]]:
-        if self._bound is None:
-            bound: dict[str, list[Binding]] = {}
-            for _, binding in sorted(self._bindings.items()):
-                if binding.policy in self._stored:
-                    bound.setdefault(binding.policy, []).append(binding)
-            self._bound = [(self._compile(name), bindings) for name, bindings in sorted(bound.items())]
-        return self._bound
-
-    def _compile(self, name: str) -> Policy:
-        from watchword.apiserver.admission.policy_evaluation import compile_policy
-
-        if name not in self._compiled:
-            self._compiled[name] = compile_policy(self._stored[name])
-        return self._compiled[name]
-
-    def _policy_changed(self, change: str, obj: Object) -> None:
-        name = obj["metadata"]["name"]
-        self._bound = None
-        self._compiled.pop(name, None)
-        self._stored.pop(name, None)
-        if change != "DELETED":
-            self._stored[name] = obj
-
-    def _binding_changed(self, change: str, obj: Object) -> None:
-        self._bound = None
-        binding = Binding.read(obj)
-        self._bindings.pop(binding.name, None)
-        if change != "DELETED":
-            self._bindings[binding.name] = binding
-
-
 class AdmissionPolicies(Struct):
     """A validating admission step; as a service it follows the stored policies."""
 
     registry: Registry
     authorizer: Authorizer
-    index: PolicyIndex = field(default_factory=PolicyIndex)
+    _policies: dict[str, Policy] = field(default_factory=dict)
+    _bindings: dict[str, Binding] = field(default_factory=dict)
+    _bound: list[tuple[Policy, list[Binding]]] = field(default_factory=list)
     _stops: list[Callable[[], None]] = field(default_factory=list)
 
     async def start(self) -> None:
-        self._stops = self.index.follow(self.registry)
+        self._stops = [
+            self.registry.subscribe(VALIDATING_ADMISSION_POLICIES, self._policy_changed),
+            self.registry.subscribe(VALIDATING_ADMISSION_POLICY_BINDINGS, self._binding_changed),
+        ]
 
     async def stop(self) -> None:
         while self._stops:
             self._stops.pop()()
+
+    def _policy_changed(self, change: str, obj: Object) -> None:
+        from watchword.apiserver.admission.policy_evaluation import compile_policy
+
+        self._policies.pop(obj["metadata"]["name"], None)
+        if change != "DELETED":
+            self._policies[obj["metadata"]["name"]] = compile_policy(obj)
+        self._bind()
+
+    def _binding_changed(self, change: str, obj: Object) -> None:
+        self._bindings.pop(obj["metadata"]["name"], None)
+        if change != "DELETED":
+            self._bindings[obj["metadata"]["name"]] = Binding.read(obj)
+        self._bind()
+
+    def _bind(self) -> None:
+        bound: dict[str, list[Binding]] = {}
+        for _, binding in sorted(self._bindings.items()):
+            if binding.policy in self._policies:
+                bound.setdefault(binding.policy, []).append(binding)
+        self._bound = [(self._policies[name], bindings) for name, bindings in sorted(bound.items())]
 
     async def __call__(self, operation: Operation) -> None:
         """Raise the refusal of the first policy whose binding denies; add warnings and audit annotations of others."""
         if operation.kind.resource.group == _GROUP:
             return  # a policy could otherwise lock out those who must mend it
         request, refusal = None, None
-        for policy, bindings in self.index.bound_policies():
+        for policy, bindings in self._bound:
+            from watchword.apiserver.admission.policy_evaluation import request_variables
+
             request = request or read_attributes(operation)
-            for binding, denial in self._denials(policy, bindings, operation, request):
-                if "Deny" in binding.actions:
-                    refusal = refusal or _refusal(operation, policy, binding, denial)
-                _report(operation, policy, binding, denial)
+            found = find_matching_request(self.registry, policy.match, operation, request)
+            if found is None:
+                continue
+            matches = (find_matching_request(self.registry, each.match, operation, request) for each in bindings)
+            matching = [binding for binding, match in zip(bindings, matches, strict=True) if match is not None]
+            if matching:  # without parameters every binding has the same denials
+                variables = request_variables(operation, found, self._namespace_of(found), self.authorizer)
+                for binding, denial in product(matching, policy.decide(variables)):
+                    if "Deny" in binding.actions:
+                        refusal = refusal or _refusal(operation, policy, binding, denial)
+                    _report(operation, policy, binding, denial)
         if refusal is not None:
             raise refusal
-
-    def _denials(
-        self, policy: Policy, bindings: list[Binding], operation: Operation, request: AdmissionAttributes
-    ) -> Iterator[tuple[Binding, Denial]]:
-        matcher = PolicyMatcher(self.registry)
-        found = matcher.find(policy.match, operation, request)
-        if found is None:
-            return
-        denials: list[Denial] | None = None
-        for binding in bindings:
-            if matcher.find(binding.match, operation, request) is None:
-                continue
-            if denials is None:  # without parameters every binding has the same
-                from watchword.apiserver.admission.policy_evaluation import request_variables
-
-                variables = request_variables(operation, found, self._namespace_of(found), self.authorizer)
-                denials = list(policy.decide(variables))
-            yield from ((binding, denial) for denial in denials)
 
     def _namespace_of(self, request: AdmissionAttributes) -> Object | None:
         if not request.namespace or request.is_namespace:

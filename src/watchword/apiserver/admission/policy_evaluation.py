@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from watchword.api.meta import Object
 from watchword.apiserver.access.chain import AUTHENTICATED, service_account_groups, service_account_name
-from watchword.apiserver.access.rbac import AuthorizationDecision, Authorizer
+from watchword.apiserver.access.rbac import AuthorizationDecision, Authorizer, join_problems
 from watchword.apiserver.admission.policy_matching import AdmissionAttributes, MatchResources
 from watchword.apiserver.serving.model import Operation, RequestInfo, User, user_info
 from watchword.cel.evaluate import Environment, Expression, compile_expression
@@ -47,19 +48,9 @@ class AccessCheck(Struct, frozen=True):
 
 
 def request_resource(asking: UserAuthorizer, request: AdmissionAttributes) -> AccessCheck:
-    resource = request.resource
-    info = RequestInfo(
-        verb="",
-        path="",
-        is_resource=True,
-        group=resource.group,
-        version=resource.version,
-        resource=resource.plural,
-        subresource=request.subresource,
-        namespace=request.namespace,
-        name=request.name,
-    )
-    return AccessCheck(asking, info)
+    resource, place = request.resource, {"namespace": request.namespace, "name": request.name}
+    kind = {"group": resource.group, "version": resource.version, "resource": resource.plural}
+    return AccessCheck(asking, RequestInfo("", is_resource=True, subresource=request.subresource, **kind, **place))
 
 
 def _service_account(asking: UserAuthorizer, namespace: str, name: str) -> UserAuthorizer:
@@ -68,7 +59,7 @@ def _service_account(asking: UserAuthorizer, namespace: str, name: str) -> UserA
 
 
 def _resource(group: GroupCheck, resource: str) -> AccessCheck:
-    info = RequestInfo(verb="", path="", is_resource=True, group=group.group, version="*", resource=resource)
+    info = RequestInfo("", is_resource=True, group=group.group, version="*", resource=resource)
     return AccessCheck(group.asking, info)
 
 
@@ -157,10 +148,6 @@ class Policy(Struct, frozen=True):
     problem: str = ""  # why it cannot be evaluated at all
 
     def decide(self, variables: Variables) -> Iterator[Denial]:
-        if self.problem:
-            if self.fails_closed:
-                yield Denial(f"failed to configure policy: {self.problem}")
-            return
         try:
             if not self._applies(variables):
                 return
@@ -168,7 +155,8 @@ class Policy(Struct, frozen=True):
             if self.fails_closed:
                 yield Denial(str(failure))
             return
-        define(self.variables, variables)
+        for name, expression in self.variables.items():  # each is evaluated when it is first needed
+            variables[f"variables.{name}"] = _once(name, expression, variables)
         for index, validation in enumerate(self.validations):
             try:
                 if validation.expression.evaluate(variables) is not True:
@@ -179,6 +167,8 @@ class Policy(Struct, frozen=True):
 
     def _applies(self, variables: Variables) -> bool:
         """Whether every matchCondition holds; one that does not hold outweighs those that fail."""
+        if self.problem:
+            raise EvaluationFailed(f"failed to configure policy: {self.problem}")
         failures = []
         for condition in self.conditions:
             try:
@@ -191,16 +181,12 @@ class Policy(Struct, frozen=True):
             if value is not True:
                 failures.append(f"expression '{condition.text}' resulted in error: must evaluate to bool")
         if failures:
-            raise EvaluationFailed(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
+            raise EvaluationFailed(join_problems(failures))
         return True
 
 
-def environment_of(names: Iterable[str], *, authorizer: bool = True) -> Environment:
-    return _environment(frozenset(names), authorizer)
-
-
 @lru_cache(maxsize=256)  # the same one for the same names: what is compiled in it is found again
-def _environment(names: frozenset[str], authorizer: bool) -> Environment:  # noqa: FBT001 - a key of the cache
+def environment_of(names: frozenset[str], *, authorizer: bool = True) -> Environment:
     known = _REQUEST | (_AUTHORIZER if authorizer else frozenset())
     return Environment(known | {f"variables.{name}" for name in names}, methods=METHODS)
 
@@ -213,9 +199,9 @@ def compile_policy(obj: Object) -> Policy:
         return Policy(name, match, fails_closed, problem="paramKind is not supported by this server")
     variables: dict[str, PolicyExpression] = {}
     for row in spec.get("variables") or ():
-        variables[row["name"]] = PolicyExpression.compile(row["expression"], environment_of(variables))
-    whole = environment_of(variables)
-    messages = environment_of(variables, authorizer=False)
+        variables[row["name"]] = PolicyExpression.compile(row["expression"], environment_of(frozenset(variables)))
+    whole = environment_of(frozenset(variables))
+    messages = environment_of(frozenset(variables), authorizer=False)
     return Policy(
         name,
         match,
@@ -242,10 +228,8 @@ def message_of(validation: Validation, variables: Variables) -> str:
     """Return the message of a refusal: computed, written, or the expression itself."""
     computed: Any = None
     if validation.message_expression is not None:
-        try:
+        with suppress(EvaluationFailed):
             computed = validation.message_expression.evaluate(variables)
-        except EvaluationFailed:
-            computed = None
     message = computed.strip() if isinstance(computed, str) else ""
     if not message or "\n" in message or len(message.encode()) > LONGEST_MESSAGE_BYTES:
         message = validation.message.strip() or f"failed expression: {validation.expression.text.strip()}"
@@ -264,12 +248,6 @@ def request_variables(
         "authorizer": asking,
         "authorizer.requestResource": lambda: request_resource(asking, request),
     }
-
-
-def define(definitions: Mapping[str, PolicyExpression], variables: Variables) -> None:
-    """Add a policy's own variables; each is evaluated when it is first needed."""
-    for name, expression in definitions.items():
-        variables[f"variables.{name}"] = _once(name, expression, variables)
 
 
 def _once(name: str, expression: PolicyExpression, variables: Variables) -> Callable[[], Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -50,42 +51,33 @@ def read_attributes(operation: Operation) -> AdmissionAttributes:
     )
 
 
-class ResourceRule(Struct, frozen=True):
+class ResourceRule(Struct, frozen=True, rename="camel"):
     """One entry of resourceRules or excludeResourceRules."""
 
-    operations: frozenset[str]
-    groups: frozenset[str]
-    versions: frozenset[str]
-    resources: tuple[tuple[str, str], ...]  # resource and subresource, either may be `*`
-    scope: str
-    names: frozenset[str]
-
-    @classmethod
-    def read(cls, row: Object) -> ResourceRule:
-        split = (str(text).partition("/") for text in row.get("resources") or ())
-        return cls(
-            operations=frozenset(row.get("operations") or ()),
-            groups=frozenset(row.get("apiGroups") or ()),
-            versions=frozenset(row.get("apiVersions") or ()),
-            resources=tuple((resource, subresource) for resource, _, subresource in split),
-            scope=row.get("scope") or "*",
-            names=frozenset(row.get("resourceNames") or ()),
-        )
+    operations: frozenset[str] = frozenset()
+    api_groups: frozenset[str] = frozenset()
+    api_versions: frozenset[str] = frozenset()
+    resources: tuple[str, ...] = ()  # `resource` or `resource/subresource`, either may be `*`
+    scope: str = "*"
+    resource_names: frozenset[str] = frozenset()
 
     def concerns(self, request: AdmissionAttributes) -> bool:
         """Whether it is about the request, whatever its group and version; asked for every write."""
         plural, subresource = request.resource.plural, request.subresource
-        for resource, below in self.resources:
+        for text in self.resources:
+            resource, _, below = text.partition("/")
             if resource in (plural, "*") and below in (subresource, "*"):
                 break
         else:
             return False
-        if not self.operations & {request.operation, "*"} or (self.names and request.name not in self.names):
+        if not self.operations & {request.operation, "*"} or (
+            self.resource_names and request.name not in self.resource_names
+        ):
             return False
         return self.scope == "*" or (self.scope == "Cluster") is (request.is_namespace or not request.namespace)
 
     def covers(self, resource: Resource) -> bool:
-        return bool(self.groups & {resource.group, "*"} and self.versions & {resource.version, "*"})
+        return bool(self.api_groups & {resource.group, "*"} and self.api_versions & {resource.version, "*"})
 
 
 class MatchResources(Struct, frozen=True):
@@ -100,8 +92,8 @@ class MatchResources(Struct, frozen=True):
     @classmethod
     def read(cls, spec: Object) -> MatchResources:
         return cls(
-            rules=tuple(ResourceRule.read(row) for row in spec.get("resourceRules") or ()),
-            excluded=tuple(ResourceRule.read(row) for row in spec.get("excludeResourceRules") or ()),
+            rules=msgspec.convert(spec.get("resourceRules") or (), tuple[ResourceRule, ...]),
+            excluded=msgspec.convert(spec.get("excludeResourceRules") or (), tuple[ResourceRule, ...]),
             namespaces=_read_selector(spec.get("namespaceSelector")),
             objects=_read_selector(spec.get("objectSelector")),
             is_exact=spec.get("matchPolicy") == "Exact",
@@ -116,49 +108,38 @@ def _read_selector(structure: Object | None) -> LabelSelector:
         return LabelSelector()
 
 
-class PolicyMatcher(Struct, frozen=True):
-    """Compares requests with rules; needs the namespaces and the served versions."""
+def find_matching_request(
+    registry: Registry, match: MatchResources, operation: Operation, request: AdmissionAttributes
+) -> AdmissionAttributes | None:
+    """Return the request in the version that the rules name; None when they are not about it."""
+    kind = operation.kind
 
-    registry: Registry
-
-    def find(
-        self, match: MatchResources, operation: Operation, request: AdmissionAttributes
-    ) -> AdmissionAttributes | None:
-        """Return the request in the version that the rules name; None when they are not about it."""
-        kind = operation.kind
-        found = self._matching_kind(match.rules, kind, request, is_exact=match.is_exact) if match.rules else kind
-        if found is None or not _selects_object(match.objects, request):
-            return None
-        if self._matching_kind(match.excluded, kind, request, is_exact=match.is_exact) is not None:
-            return None
-        if not self._selects_namespace(match.namespaces, request):
-            return None
-        return request if found is kind else _converted(request, kind, found)
-
-    def _matching_kind(
-        self, rules: Sequence[ResourceRule], kind: ResourceKind, request: AdmissionAttributes, *, is_exact: bool
-    ) -> ResourceKind | None:
+    def covered(rules: Sequence[ResourceRule]) -> ResourceKind | None:
         concerned = [rule for rule in rules if rule.concerns(request)]
         if any(rule.covers(request.resource) for rule in concerned):
             return kind
-        if is_exact or not concerned:
+        if match.is_exact or not concerned:
             return None
-        others = self._equivalents(kind)
+        others = (other for other in registry.kinds() if other is not kind and bucket_of(other) == bucket_of(kind))
         return next((other for other in others if any(rule.covers(other.resource) for rule in concerned)), None)
 
-    def _equivalents(self, kind: ResourceKind) -> Iterable[ResourceKind]:
-        bucket = bucket_of(kind)
-        return (other for other in self.registry.kinds() if other is not kind and bucket_of(other) == bucket)
+    found = covered(match.rules) if match.rules else kind
+    if found is None or not _selects_object(match.objects, request) or covered(match.excluded) is not None:
+        return None
+    if not _selects_namespace(registry, match.namespaces, request):
+        return None
+    return request if found is kind else _converted(request, kind, found)
 
-    def _selects_namespace(self, selector: LabelSelector, request: AdmissionAttributes) -> bool:
-        if not selector.requirements or not request.namespace:
-            return True
-        if request.is_namespace and request.object is not None and not request.subresource:
-            return selector.matches(labels_of(request.object))
-        namespace = self.registry.get(NAMESPACES, ObjectKey.cluster(request.namespace))
-        if namespace is None:
-            raise errors.not_found(NAMESPACES, request.namespace)
-        return selector.matches(labels_of(namespace))
+
+def _selects_namespace(registry: Registry, selector: LabelSelector, request: AdmissionAttributes) -> bool:
+    if not selector.requirements or not request.namespace:
+        return True
+    if request.is_namespace and request.object is not None and not request.subresource:
+        return selector.matches(labels_of(request.object))
+    namespace = registry.get(NAMESPACES, ObjectKey.cluster(request.namespace))
+    if namespace is None:
+        raise errors.not_found(NAMESPACES, request.namespace)
+    return selector.matches(labels_of(namespace))
 
 
 def _selects_object(selector: LabelSelector, request: AdmissionAttributes) -> bool:

@@ -29,7 +29,10 @@ def validate_policy(operation: Operation) -> list[FieldError]:
 def validate_policy_binding(operation: Operation) -> list[FieldError]:
     """Return the errors of a binding's spec."""
     spec = (operation.new or {}).get("spec") or {}
-    found = list(_name_errors(spec.get("policyName") or "", "spec.policyName"))
+    name = spec.get("policyName") or ""
+    found = [invalid("spec.policyName", name, complaint) for complaint in (dns_subdomain(name) if name else ())]
+    if not name:
+        found.append(required("spec.policyName"))
     actions, path = spec.get("validationActions") or [], "spec.validationActions"
     if not actions:
         found.append(required(path))
@@ -89,12 +92,12 @@ def _expression_errors(spec: Object) -> Iterator[FieldError]:
         path, name = f"spec.variables[{index}]", row.get("name") or ""
         if not (name.isascii() and name.isidentifier()):
             yield invalid(f"{path}.name", name, "name is not a valid CEL identifier")
-        yield from _compile_errors(row.get("expression") or "", f"{path}.expression", environment_of(known))
+        yield from _compile_errors(row.get("expression") or "", f"{path}.expression", environment_of(frozenset(known)))
         known.append(name)
 
 
 def _validation_errors(spec: Object) -> Iterator[FieldError]:
-    names = [row.get("name") or "" for row in spec.get("variables") or ()]
+    names = frozenset(row.get("name") or "" for row in spec.get("variables") or ())
     whole, messages = environment_of(names), environment_of(names, authorizer=False)
     validations = spec.get("validations") or []
     if not validations and not spec.get("auditAnnotations"):
@@ -121,13 +124,6 @@ def _compile_errors(text: str, path: str, environment: Environment) -> Iterator[
     problem = PolicyExpression.compile(text, environment).problem
     if problem:
         yield invalid(path, text, f"compilation failed: {problem}")
-
-
-def _name_errors(name: str, path: str) -> Iterator[FieldError]:
-    if not name:
-        yield required(path)
-    else:
-        yield from (invalid(path, name, complaint) for complaint in dns_subdomain(name))
 
 
 def _unknown(values: Sequence[str], supported: Collection[str]) -> Iterator[tuple[int, str]]:

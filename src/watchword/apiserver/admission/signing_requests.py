@@ -1,29 +1,36 @@
 """What may be written to a CertificateSigningRequest, by which endpoint and by whom."""
 
-import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object
-from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
+from watchword.api.time import rfc3339
 from watchword.apiserver.access.rbac import SUPERUSERS, Authorizer
 from watchword.apiserver.kinds.metadata import dns_label, dns_subdomain
 from watchword.apiserver.serving import errors, field_errors
 from watchword.apiserver.serving.errors import quote
-from watchword.apiserver.serving.model import ApiError, FieldError, Now, Operation, RequestInfo, User, user_info
+from watchword.apiserver.serving.model import (
+    ApiError,
+    FieldError,
+    Now,
+    Operation,
+    RequestInfo,
+    User,
+    decode_base64,
+    user_info,
+)
 from watchword.pki.authority import Authority, CertificateTemplate, choose_validity
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.csr import ParsedCsr, parse_csr
 from watchword.pki.errors import InvalidCsr, PkiError
 from watchword.pki.keys import CERTIFICATE, armour, blocks
 from watchword.pki.subjects import Usage
-
-GROUP = "certificates.k8s.io"
-PLURAL = "certificatesigningrequests"
 
 KUBE_APISERVER_CLIENT = "kubernetes.io/kube-apiserver-client"
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -35,12 +42,7 @@ APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 
 def parse_pem_request(csr: Object) -> ParsedCsr:
     """Return the parsed PEM request; raise InvalidCsr when it cannot be parsed."""
-    text = (csr.get("spec") or {}).get("request")
-    try:
-        pem = base64.b64decode(text if isinstance(text, str) else "", validate=True)
-    except ValueError as cause:
-        raise InvalidCsr("the request is not base64") from cause
-    return parse_csr(pem)
+    return parse_csr(decode_base64((csr.get("spec") or {}).get("request")))
 
 
 def conditions_named(csr: Object, type_: str) -> list[Object]:
@@ -69,12 +71,6 @@ def requester_of(csr: Object) -> User:
     spec = csr.get("spec") or {}
     extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
     return User(spec.get("username") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)
-
-
-def latest_update(rows: Iterable[Object]) -> datetime | None:
-    """Return the newest lastUpdateTime of the conditions, None when none has one."""
-    times = [parse_rfc3339(str(row.get("lastUpdateTime"))) for row in rows]
-    return max((time for time in times if time is not None), default=None)
 
 
 SHORTEST_LIFETIME = timedelta(minutes=10)
@@ -144,11 +140,11 @@ SIGNERS: Mapping[str, RequestCheck] = {
 """Every signer served here; requests for others are left to other programs."""
 
 
-def choose_certificate_lifetime(asked_seconds: int | None, *, longest: timedelta) -> timedelta:
+def choose_certificate_lifetime(asked_seconds: int | None) -> timedelta:
     """Decide the lifetime of a certificate: as requested, within the limits."""
     if asked_seconds is None:
-        return longest
-    return min(max(timedelta(seconds=asked_seconds), SHORTEST_LIFETIME), longest)
+        return LONGEST_LIFETIME
+    return min(max(timedelta(seconds=asked_seconds), SHORTEST_LIFETIME), LONGEST_LIFETIME)
 
 
 def sign_request(
@@ -184,32 +180,24 @@ class CertificateAdmission(Struct, frozen=True):
 
     async def __call__(self, operation: Operation) -> None:
         """Raise 403 when the user lacks the right for this signer, or the subject is system:masters."""
-        resource = operation.kind.resource
-        if (resource.group, resource.plural) != (GROUP, PLURAL) or operation.new is None:
+        if operation.kind.resource != CERTIFICATE_SIGNING_REQUESTS or operation.new is None:
             return
         if operation.verb == "create":
             _refuse_superusers(operation, operation.new)
-        elif operation.old is not None and operation.subresource == "approval":
-            self._require(operation, operation.old, "approve")
-        elif _changes_signature(operation):
-            self._require(operation, operation.old or {}, "sign")
+        elif operation.old is not None:
+            signed = any(of(operation.new) != of(operation.old) for of in (certificate_of, conditions_of))
+            if operation.subresource == "approval":
+                self._require(operation, operation.old, "approve")
+            elif operation.subresource == "status" and signed:
+                self._require(operation, operation.old, "sign")
 
     def _require(self, operation: Operation, old: Object, verb: str) -> None:
-        # the stored signer counts, whatever the update contains
-        signer = signer_of(old)
-        if not may_act_for_signer(self.authorizer, operation.user, verb, signer):
+        signer = signer_of(old)  # the stored one counts, whatever the update contains
+        group = CERTIFICATE_SIGNING_REQUESTS.group
+        asked = RequestInfo(verb, is_resource=True, group=group, version="*", resource="signers")
+        names = (signer, f"{signer.partition('/')[0]}/*")
+        if not any(self.authorizer.decide(operation.user, replace(asked, name=name)).allowed for name in names):
             raise _forbidden(operation, f"user not permitted to {verb} requests with signerName {quote(signer)}")
-
-
-def may_act_for_signer(authorizer: Authorizer, user: User, verb: str, signer: str) -> bool:
-    domain = signer.partition("/")[0]
-    return any(
-        authorizer.decide(
-            user,
-            RequestInfo(verb=verb, path="", is_resource=True, group=GROUP, version="*", resource="signers", name=name),
-        ).allowed
-        for name in (signer, f"{domain}/*")
-    )
 
 
 def _refuse_superusers(operation: Operation, csr: Object) -> None:
@@ -221,13 +209,6 @@ def _refuse_superusers(operation: Operation, csr: Object) -> None:
         raise _forbidden(operation, f"failed to parse CSR: {refusal}") from refusal
     if SUPERUSERS in identity.organisations:
         raise _forbidden(operation, f"use of {KUBE_APISERVER_CLIENT} signer with {SUPERUSERS} group is not allowed")
-
-
-def _changes_signature(operation: Operation) -> bool:
-    new, old = operation.new, operation.old
-    if operation.subresource != "status" or new is None or old is None:
-        return False
-    return certificate_of(new) != certificate_of(old) or conditions_of(new) != conditions_of(old)
 
 
 def _forbidden(operation: Operation, message: str) -> ApiError:
@@ -278,28 +259,18 @@ class ConditionTimes(Struct, frozen=True):
     now: Now
 
     async def __call__(self, operation: Operation) -> None:
-        resource = operation.kind.resource
-        if (resource.group, resource.plural) != (GROUP, PLURAL) or not operation.subresource:
+        if operation.kind.resource != CERTIFICATE_SIGNING_REQUESTS or not operation.subresource:
             return
         if operation.new is None or operation.old is None:
             return
         now = rfc3339(self.now())
+        rows = conditions_of(operation.old)
+        known = {(row.get("type"), row.get("status")): row.get("lastTransitionTime") for row in rows}
         for row in conditions_of(operation.new):
             if not row.get("lastUpdateTime"):
                 row["lastUpdateTime"] = now
             if not row.get("lastTransitionTime"):
-                row["lastTransitionTime"] = _transition_of(operation.old, row) or now
-
-
-def _transition_of(old: Object, row: Object) -> str:
-    return next(
-        (
-            str(known["lastTransitionTime"])
-            for known in conditions_named(old, row.get("type") or "")
-            if known.get("status") == row.get("status") and known.get("lastTransitionTime")
-        ),
-        "",
-    )
+                row["lastTransitionTime"] = known.get((row.get("type"), row.get("status"))) or now
 
 
 def validate_signing_request(operation: Operation) -> list[FieldError]:
@@ -308,13 +279,11 @@ def validate_signing_request(operation: Operation) -> list[FieldError]:
         return []
     found = [] if old is not None else [*_spec_errors(new)]  # the spec never changes after that
     found.extend(_condition_errors(new, old))
-    if old is None or certificate_of(new) != certificate_of(old):
-        found.extend(_certificate_errors(new))
+    if certificate_of(new) and (old is None or certificate_of(new) != certificate_of(old)):
+        complaint = validate_issued_certificate(certificate_of(new))
+        found += [field_errors.invalid("status.certificate", "<certificate data>", complaint)] if complaint else []
     if old is not None:
-        found.extend(_removal_errors(new, old))
-        if operation.subresource != "approval":
-            found.extend(_approval_errors(new, old))
-        found.extend(_certificate_change_errors(new, old, may_set=operation.subresource == "status"))
+        found.extend(_change_errors(new, old, operation.subresource))
     return found
 
 
@@ -357,7 +326,7 @@ def validate_pem_request(csr: Object) -> str:
         identity = parse_pem_request(csr)
     except InvalidCsr as refusal:
         text = str(refusal)
-        return "PEM block type must be CERTIFICATE REQUEST" if "PEM block" in text or "base64" in text else text
+        return "PEM block type must be CERTIFICATE REQUEST" if "PEM block" in text else text
     return "" if identity.signature_valid else "the signature of the request is not made by its own key"
 
 
@@ -412,21 +381,9 @@ def _condition_errors(csr: Object, old: Object | None) -> Iterator[FieldError]:
         seen.add(type_)
 
 
-def _certificate_errors(csr: Object) -> Iterator[FieldError]:
-    text = certificate_of(csr)
-    if not text:
-        return
-    complaint = validate_issued_certificate(text)
-    if complaint:
-        yield field_errors.invalid("status.certificate", "<certificate data>", complaint)
-
-
 def validate_issued_certificate(text: str) -> str:
     """Return what is wrong with an issued certificate, empty when it is one or a chain of them."""
-    try:
-        found = list(blocks(base64.b64decode(text, validate=True)))
-    except ValueError:
-        return "must contain at least one CERTIFICATE PEM block"
+    found = list(blocks(decode_base64(text)))
     if not found:
         return "must contain at least one CERTIFICATE PEM block"
     for kind, der in found:
@@ -439,25 +396,18 @@ def validate_issued_certificate(text: str) -> str:
     return ""
 
 
-def _removal_errors(new: Object, old: Object) -> Iterator[FieldError]:
+def _change_errors(new: Object, old: Object, subresource: str) -> Iterator[FieldError]:
     for type_ in _ONLY_TRUE:
         if len(conditions_named(new, type_)) < len(conditions_named(old, type_)):
             yield field_errors.forbidden(_CONDITIONS, f"updates may not remove a condition of type {quote(type_)}")
-
-
-def _approval_errors(new: Object, old: Object) -> Iterator[FieldError]:
-    for type_ in (APPROVED, DENIED):
+    for type_ in (APPROVED, DENIED) if subresource != "approval" else ():
         now, before = conditions_named(new, type_), conditions_named(old, type_)
         if len(now) > len(before):
             yield field_errors.forbidden(_CONDITIONS, f"updates may not add a condition of type {quote(type_)}")
         elif len(now) == len(before) and now != before:
             yield field_errors.forbidden(_CONDITIONS, f"updates may not modify a condition of type {quote(type_)}")
-
-
-def _certificate_change_errors(new: Object, old: Object, *, may_set: bool) -> Iterator[FieldError]:
-    if certificate_of(new) == certificate_of(old):
-        return
-    if not may_set:
-        yield field_errors.forbidden("status.certificate", "updates may not set certificate content")
-    elif certificate_of(old):
-        yield field_errors.forbidden("status.certificate", "updates may not modify existing certificate content")
+    if certificate_of(new) != certificate_of(old):
+        if subresource != "status":
+            yield field_errors.forbidden("status.certificate", "updates may not set certificate content")
+        elif certificate_of(old):
+            yield field_errors.forbidden("status.certificate", "updates may not modify existing certificate content")

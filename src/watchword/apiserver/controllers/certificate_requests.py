@@ -4,14 +4,16 @@ import base64
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from msgspec import field
+
 from watchword.api.conditions import conditions_of
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.apiserver.access.rbac import Authorizer
 from watchword.apiserver.admission import signing_requests as signers
-from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
-from watchword.apiserver.serving.model import Now, Registry, RequestInfo
+from watchword.apiserver.controllers.worker import Controller, Watches, delete_if_unchanged
+from watchword.apiserver.serving.model import Now, RequestInfo, decode_base64
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.errors import PkiError
@@ -20,24 +22,13 @@ DONE_KEPT = timedelta(hours=1)
 PENDING_KEPT = timedelta(hours=24)
 
 
-class CertificateRequestController:
+class CertificateRequestController(Controller[str]):
     """Triggered by every request, until it has a certificate, is refused or is garbage-collected."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        authorizer: Authorizer,
-        authority: Callable[[], Authority],
-        now: Now,
-        longest: timedelta,
-    ) -> None:
-        self.registry = registry
-        self.authorizer = authorizer
-        self.authority = authority
-        self.now = now
-        self.longest = longest
-        self._unauthorized: set[str] = set()  # requests that a new binding may approve
-        self.worker: Worker[str] = Worker("certificate requests", self.sync)
+    authorizer: Authorizer
+    authority: Callable[[], Authority]
+    now: Now
+    _unauthorized: set[str] = field(default_factory=set)  # requests that a new binding may approve
 
     def watches(self) -> Watches:
         return {
@@ -77,8 +68,7 @@ class CertificateRequestController:
             return
         for right, message in auto_approval_permissions(csr):
             info = RequestInfo(
-                verb="create",
-                path="",
+                "create",
                 is_resource=True,
                 group=CERTIFICATE_SIGNING_REQUESTS.group,
                 version="*",
@@ -105,7 +95,7 @@ class CertificateRequestController:
             if complaint:
                 await self._add_condition(csr, signers.FAILED, "SignerValidationFailure", complaint, "status")
                 return
-            lifetime = signers.choose_certificate_lifetime(csr["spec"].get("expirationSeconds"), longest=self.longest)
+            lifetime = signers.choose_certificate_lifetime(csr["spec"].get("expirationSeconds"))
             certificate = signers.sign_request(
                 self.authority(), identity, signers.usages_of(csr), now=now, lifetime=lifetime
             )
@@ -161,9 +151,9 @@ def decide_removal_time(csr: Object) -> datetime | None:
         signers.FAILED: DONE_KEPT,
         signers.APPROVED: DONE_KEPT if issued else PENDING_KEPT,
     }
-    for type_, duration in kept.items():
-        updated = signers.latest_update(signers.conditions_named(csr, type_))
-        if updated is not None:
+    for row in rows:
+        updated, duration = parse_rfc3339(str(row.get("lastUpdateTime"))), kept.get(row.get("type") or "")
+        if updated is not None and duration is not None:
             ends.append(updated + duration)
     expires = _expiry(issued) if issued and signers.has_condition(csr, signers.APPROVED) else None
     return min([*ends, *([expires] if expires is not None else [])], default=None)
@@ -171,6 +161,6 @@ def decide_removal_time(csr: Object) -> datetime | None:
 
 def _expiry(issued: str) -> datetime | None:
     try:
-        return parse_certificate(base64.b64decode(issued)).not_after
-    except (PkiError, ValueError):
+        return parse_certificate(decode_base64(issued)).not_after
+    except PkiError:
         return None

@@ -3,21 +3,19 @@
 import contextlib
 from collections.abc import Iterable, Mapping
 
+from msgspec import field
+
 from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.resources import CLUSTER_ROLES
 from watchword.api.selectors import LabelSelector, SelectorError, parse_structured_selector
-from watchword.apiserver.controllers.worker import Watches, Worker
-from watchword.apiserver.serving.model import Registry
+from watchword.apiserver.controllers.worker import Controller, Watches
 
 
-class ClusterRoleAggregationController:
+class ClusterRoleAggregationController(Controller[str]):
     """Triggered by every ClusterRole that an aggregated role selects, or selected before."""
 
-    def __init__(self, registry: Registry) -> None:
-        self.registry = registry
-        self._aggregated: dict[str, list[LabelSelector]] = {}
-        self._labels: dict[str, Mapping[str, str]] = {}  # of every role
-        self.worker: Worker[str] = Worker("cluster role aggregation", self.sync)
+    _aggregated: dict[str, list[LabelSelector]] = field(default_factory=dict)
+    _labels: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of every role
 
     def watches(self) -> Watches:
         return {CLUSTER_ROLES: self._role_changed}

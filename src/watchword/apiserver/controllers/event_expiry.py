@@ -4,26 +4,26 @@ import asyncio
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 
+from msgspec import field
+
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CORE_EVENTS
 from watchword.api.time import parse_rfc3339
-from watchword.apiserver.controllers.worker import Watches, Worker
-from watchword.apiserver.serving.model import ApiError, Now, Registry
+from watchword.apiserver.controllers.worker import Controller, Watches, delete_if_unchanged
+from watchword.apiserver.serving.model import Now
 
 EVENT_TTL = timedelta(hours=1)
 _BATCH = 100  # deletions that commit together
 
 
-class EventExpiryController:
+class EventExpiryController(Controller[str]):
     """Triggered by time; both groups of Events are stored as one kind."""
 
-    def __init__(self, registry: Registry, now: Now, lifetime: timedelta) -> None:
-        self.registry = registry
-        self.now = now
-        self.lifetime = lifetime
-        self.worker: Worker[str] = Worker("event expiry", self.sync)
-        self._ends: dict[ObjectKey, datetime] = {}
-        self._queue: list[tuple[datetime, ObjectKey]] = []  # a heap; entries of earlier writes are passed over
+    now: Now
+    lifetime: timedelta
+    _ends: dict[ObjectKey, datetime] = field(default_factory=dict)
+    # A heap; entries of earlier writes are passed over.
+    _queue: list[tuple[datetime, ObjectKey]] = field(default_factory=list)
 
     def watches(self) -> Watches:
         return {CORE_EVENTS: self._changed}
@@ -55,14 +55,9 @@ class EventExpiryController:
 
     async def _delete(self, key: ObjectKey) -> None:
         event = self.registry.get(CORE_EVENTS, key)
-        if event is None:
-            return
-        version = event["metadata"]["resourceVersion"]
-        try:
-            await self.registry.delete(CORE_EVENTS, key, resource_version=version)
-        except ApiError as refusal:
-            if refusal.code not in {404, 409}:  # written again just now: it expires later
-                raise
+        if event is not None:  # one that is written again just now expires later
+            version = event["metadata"]["resourceVersion"]
+            await delete_if_unchanged(self.registry, CORE_EVENTS, event, resource_version=version)
 
 
 def last_write(event: Object, now: datetime) -> datetime:

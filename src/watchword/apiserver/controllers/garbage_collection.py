@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting, uid_of
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
-from watchword.apiserver.controllers.worker import Watches, Worker
+from watchword.apiserver.controllers.worker import Controller
 from watchword.apiserver.serving.delete import FOREGROUND, ORPHAN
 from watchword.apiserver.serving.model import ApiError, Registry, ResourceKind
 
@@ -22,31 +22,22 @@ Listener = Callable[[Resource, str, Object], None]
 IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})  # many, short-lived, and never owners
 
 
-class AllKindsWatch(Struct):
+class AllKindsWatch(Struct, eq=False):
     """One subscription per kind, shared by all controllers that need every kind."""
 
     registry: Registry
     listeners: list[Listener] = field(default_factory=list)
     kinds_changed: list[Callable[[], None]] = field(default_factory=list)
     _stops: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
-    _stop_definitions: Callable[[], None] | None = None
 
     async def start(self) -> None:
         """Follow every kind served now and from now on; the listeners see all objects first as ADDED."""
         self._follow_new_kinds()
-        if self.registry.kind(CUSTOM_RESOURCE_DEFINITIONS.group, "v1", CUSTOM_RESOURCE_DEFINITIONS.plural):
-            self._stop_definitions = self.registry.subscribe(CUSTOM_RESOURCE_DEFINITIONS, self._definition_changed)
 
     async def stop(self) -> None:
-        if self._stop_definitions is not None:
-            self._stop_definitions()
         for stop in self._stops.values():
             stop()
         self._stops.clear()
-
-    def _definition_changed(self, _change: str, _new: Object) -> None:
-        # another listener may still have to register the kind: read after all have run
-        asyncio.get_running_loop().call_soon(self._follow_new_kinds)
 
     def _follow_new_kinds(self) -> None:
         served = {(kind.resource.group, kind.resource.plural): kind for kind in stored_kinds(self.registry.kinds())}
@@ -64,6 +55,9 @@ class AllKindsWatch(Struct):
     def _deliver(self, resource: Resource, change: str, new: Object) -> None:
         for listener in self.listeners:
             listener(resource, change, new)
+        if resource == CUSTOM_RESOURCE_DEFINITIONS:
+            # another listener may still have to register the kind: read after all have run
+            asyncio.get_running_loop().call_soon(self._follow_new_kinds)
 
 
 def stored_kinds(kinds: Iterable[ResourceKind]) -> list[ResourceKind]:
@@ -84,47 +78,8 @@ class OwnerGraphNode(Struct, frozen=True):
     key: ObjectKey
     uid: str
 
-    @classmethod
-    def of(cls, resource: Resource, obj: Mapping[str, Any]) -> OwnerGraphNode:
-        return cls(resource, ObjectKey.of(obj), uid_of(obj))
-
     def __str__(self) -> str:
         return f"{self.resource.group_resource} {self.key}"
-
-
-class OwnerGraph(Struct):
-    """Which objects name which owners; only objects with owners are stored."""
-
-    owners: dict[OwnerGraphNode, frozenset[str]] = field(default_factory=dict)
-    dependents: dict[str, set[OwnerGraphNode]] = field(default_factory=dict)
-
-    def put(self, node: OwnerGraphNode, obj: Object) -> None:
-        fresh = frozenset(str(ref.get("uid") or "") for ref in owner_references_of(obj))
-        known = self.owners.get(node, frozenset())
-        for uid in known - fresh:
-            self._unlink(uid, node)
-        for uid in fresh - known:
-            self.dependents.setdefault(uid, set()).add(node)
-        if fresh:
-            self.owners[node] = fresh
-        else:
-            self.owners.pop(node, None)
-
-    def drop(self, node: OwnerGraphNode) -> frozenset[str]:
-        owners = self.owners.pop(node, frozenset())
-        for uid in owners:
-            self._unlink(uid, node)
-        return owners
-
-    def dependents_of(self, uid: str) -> list[OwnerGraphNode]:
-        return list(self.dependents.get(uid, ()))
-
-    def _unlink(self, uid: str, node: OwnerGraphNode) -> None:
-        row = self.dependents.get(uid)
-        if row is not None:
-            row.discard(node)
-            if not row:
-                del self.dependents[uid]
 
 
 class OwnerState(Enum):
@@ -142,14 +97,6 @@ class DependentDecision(Struct, frozen=True):
     delete: bool = False
     foreground: bool = False
     strip: frozenset[str] = frozenset()  # UIDs of references to remove
-
-
-def decide_owner_state(owner: Object | None, uid: str) -> OwnerState:
-    if owner is None or uid_of(owner) != uid:
-        return OwnerState.DANGLING
-    if is_deleting(owner) and FOREGROUND in finalizers_of(owner):
-        return OwnerState.WAITING
-    return OwnerState.SOLID
 
 
 def decide_dependent(standings: Mapping[str, OwnerState], *, has_dependents: bool) -> DependentDecision:
@@ -184,29 +131,29 @@ def without_blocking_references(obj: Object) -> Object:
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": refs}}
 
 
-def each_live(nodes: list[OwnerGraphNode], get: Any) -> Iterator[tuple[OwnerGraphNode, Object]]:
-    for node in nodes:
-        obj = get(node.resource, node.key)
-        if obj is not None and uid_of(obj) == node.uid:
-            yield node, obj
-
-
-class OwnerWatch(Struct):
-    """Follows every object and enqueues those that may have lost an owner, or may be released."""
+class OwnerWatch(Struct, eq=False):
+    """Knows which objects name which owners; enqueues those that may have lost one, or may be released."""
 
     registry: Registry
     enqueue: Callable[[OwnerGraphNode], None]
-    graph: OwnerGraph = field(default_factory=OwnerGraph)
+    owners_of: dict[OwnerGraphNode, frozenset[str]] = field(default_factory=dict)  # UIDs; of objects that have owners
+    dependents: dict[str, set[OwnerGraphNode]] = field(default_factory=dict)
     waiting: dict[str, OwnerGraphNode] = field(default_factory=dict)  # owners that wait for their dependents, by UID
     unresolved: set[OwnerGraphNode] = field(default_factory=set)  # dependents of kinds not served now
     owners: dict[tuple[str, str], Resource] = field(default_factory=dict)  # kinds that can own, by group and kind
 
     def changed(self, resource: Resource, change: str, obj: Object) -> None:
-        node = OwnerGraphNode.of(resource, obj)
+        if change == "ADDED" and not owner_references_of(obj) and not is_deleting(obj):
+            return  # most: it neither has nor loses an owner
+        node = OwnerGraphNode(resource, ObjectKey.of(obj), uid_of(obj))
         if change == "DELETED":
-            self._gone(node)
+            self.waiting.pop(node.uid, None)
+            self.unresolved.discard(node)
+            self._wake_waiting(self._put(node, frozenset()))
+            self._wake_dependents(node)
             return
-        self.graph.put(node, obj)
+        owners = frozenset(str(ref.get("uid") or "") for ref in owner_references_of(obj))
+        self._put(node, owners)
         if is_deleting(obj):
             finalizers = finalizers_of(obj)
             if FOREGROUND in finalizers and node.uid not in self.waiting:
@@ -214,10 +161,25 @@ class OwnerWatch(Struct):
                 self._wake_dependents(node)
             if ORPHAN in finalizers or FOREGROUND in finalizers:
                 self.enqueue(node)
-        elif node in self.graph.owners:
+        elif owners:
             self.enqueue(node)
-        if self.waiting:
-            self._wake_waiting(self.graph.owners.get(node, frozenset()))
+        self._wake_waiting(owners)
+
+    def _put(self, node: OwnerGraphNode, owners: frozenset[str]) -> frozenset[str]:
+        """Replace the owners of an object; return those that it had."""
+        known = self.owners_of.pop(node, frozenset())
+        for uid in known - owners:
+            self.dependents[uid].discard(node)
+            if not self.dependents[uid]:
+                del self.dependents[uid]
+        for uid in owners - known:
+            self.dependents.setdefault(uid, set()).add(node)
+        if owners:
+            self.owners_of[node] = owners
+        return known
+
+    def dependents_of(self, uid: str) -> list[OwnerGraphNode]:
+        return list(self.dependents.get(uid, ()))
 
     def kinds_changed(self) -> None:
         """Update which kinds are served; some owners may have become known."""
@@ -227,35 +189,24 @@ class OwnerWatch(Struct):
             self.enqueue(node)
 
     def _wake_dependents(self, node: OwnerGraphNode) -> None:
-        for dependent in self.graph.dependents_of(node.uid):
+        for dependent in self.dependents_of(node.uid):
             self.enqueue(dependent)
 
-    def _gone(self, node: OwnerGraphNode) -> None:
-        self.waiting.pop(node.uid, None)
-        self.unresolved.discard(node)
-        self._wake_waiting(self.graph.drop(node))
-        self._wake_dependents(node)
-
     def _wake_waiting(self, owners: frozenset[str]) -> None:
-        for uid in owners:
-            if uid in self.waiting:
-                self.enqueue(self.waiting[uid])
+        for uid in owners & self.waiting.keys():
+            self.enqueue(self.waiting[uid])
 
 
-class GarbageCollector:
+class GarbageCollector(Controller[OwnerGraphNode]):
     """Triggered by every object that has or is an owner; decides on the stored state, never on the graph."""
 
-    def __init__(self, registry: Registry, all_kinds_watch: AllKindsWatch) -> None:
-        self.registry = registry
-        self.all_kinds_watch = all_kinds_watch
-        self.worker: Worker[OwnerGraphNode] = Worker("garbage collection", self.sync, parallel=32)
+    all_kinds_watch: AllKindsWatch
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.seen = OwnerWatch(self.registry, self.worker.enqueue)
         self.all_kinds_watch.listeners.append(self.seen.changed)
         self.all_kinds_watch.kinds_changed.append(self.seen.kinds_changed)
-
-    def watches(self) -> Watches:
-        """Return nothing: `all_kinds_watch` delivers every kind."""
-        return {}
 
     async def sync(self, node: OwnerGraphNode) -> float | None:
         obj = self.registry.get(node.resource, node.key)
@@ -270,21 +221,25 @@ class GarbageCollector:
         await self._collect(node, obj)
         return None
 
+    def _live_dependents(self, node: OwnerGraphNode) -> Iterator[tuple[OwnerGraphNode, Object]]:
+        for dependent in self.seen.dependents_of(node.uid):
+            obj = self.registry.get(dependent.resource, dependent.key)
+            if obj is not None and uid_of(obj) == dependent.uid:
+                yield dependent, obj
+
     async def _orphan_dependents(self, node: OwnerGraphNode, obj: Object) -> None:
-        for dependent, live in each_live(self.seen.graph.dependents_of(node.uid), self.registry.get):
+        for dependent, live in self._live_dependents(node):
             await self.registry.update(dependent.resource, without_references(live, frozenset({node.uid})))
         await self.registry.update(node.resource, without_finalizer(obj, ORPHAN))
 
     async def _finish_foreground(self, node: OwnerGraphNode, obj: Object) -> None:
-        live = each_live(self.seen.graph.dependents_of(node.uid), self.registry.get)
         blocking = [
             dependent
-            for dependent, each in live
+            for dependent, each in self._live_dependents(node)
             if any(ref.get("uid") == node.uid and ref.get("blockOwnerDeletion") for ref in owner_references_of(each))
         ]
         if not blocking:
             await self.registry.update(node.resource, without_finalizer(obj, FOREGROUND))
-            return
         for dependent in blocking:
             if dependent.uid not in self.seen.waiting:
                 self.worker.enqueue(dependent)
@@ -295,27 +250,21 @@ class GarbageCollector:
             self.seen.unresolved.add(node)
             return
         self.seen.unresolved.discard(node)
-        dependents = self.seen.graph.dependents_of(node.uid)
+        dependents = self.seen.dependents_of(node.uid)
         verdict = decide_dependent(standings, has_dependents=bool(dependents))
         if verdict.strip:
             await self.registry.update(node.resource, without_references(obj, verdict.strip))
         elif verdict.delete:
             if verdict.foreground and any(each.uid in self.seen.waiting for each in dependents):
                 obj = await self.registry.update(node.resource, without_blocking_references(obj))
-            await self._delete(node, obj, foreground=verdict.foreground)
-
-    async def _delete(self, node: OwnerGraphNode, obj: Object, *, foreground: bool) -> None:
-        try:
-            await self.registry.delete(
-                node.resource,
-                node.key,
-                uid=node.uid,
-                resource_version=obj["metadata"]["resourceVersion"],
-                propagation="Foreground" if foreground else "",
-            )
-        except ApiError as refusal:
-            if refusal.code != 404:
-                raise
+            version, propagation = obj["metadata"]["resourceVersion"], "Foreground" if verdict.foreground else ""
+            try:
+                await self.registry.delete(
+                    node.resource, node.key, uid=node.uid, resource_version=version, propagation=propagation
+                )
+            except ApiError as refusal:
+                if refusal.code != 404:  # a conflict is tried again: the write that caused it may fail without an event
+                    raise
 
     def _owner_state(self, node: OwnerGraphNode, ref: Object) -> OwnerState:
         group = str(ref.get("apiVersion") or "").rpartition("/")[0]
@@ -323,4 +272,9 @@ class GarbageCollector:
         if resource is None or (resource.namespaced and not node.resource.namespaced):
             return OwnerState.UNKNOWN
         key = ObjectKey(node.key.namespace if resource.namespaced else "", str(ref.get("name") or ""))
-        return decide_owner_state(self.registry.get(resource, key), str(ref.get("uid") or ""))
+        owner = self.registry.get(resource, key)
+        if owner is None or uid_of(owner) != str(ref.get("uid") or ""):
+            return OwnerState.DANGLING
+        if is_deleting(owner) and FOREGROUND in finalizers_of(owner):
+            return OwnerState.WAITING
+        return OwnerState.SOLID

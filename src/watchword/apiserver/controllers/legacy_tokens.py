@@ -3,29 +3,38 @@
 import base64
 from collections.abc import Callable
 
+from msgspec import field
+
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, uid_of
-from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
+from watchword.api.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from watchword.apiserver.access.tokens import TokenIssuer
-from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
-from watchword.apiserver.serving.model import Registry, decode_base64
+from watchword.apiserver.controllers.namespaces import CLIENTS
+from watchword.apiserver.controllers.worker import Controller, Watches, delete_if_unchanged
+from watchword.apiserver.serving.model import decode_base64
 
 SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - a type, not a secret
 NAME_ANNOTATION = "kubernetes.io/service-account.name"
 UID_ANNOTATION = "kubernetes.io/service-account.uid"
 
 
-class LegacyTokenController:
+class LegacyTokenController(Controller[ObjectKey]):
     """Triggered by such Secrets and by ServiceAccounts."""
 
-    def __init__(self, registry: Registry, issuer: TokenIssuer, root_bundle: Callable[[], bytes]) -> None:
-        self.registry = registry
-        self.issuer = issuer
-        self.root_bundle = root_bundle
-        self._secrets: dict[ObjectKey, str] = {}  # token Secrets and their account's name
-        self.worker: Worker[ObjectKey] = Worker("legacy tokens", self.sync)
+    issuer: TokenIssuer
+    root_bundle: Callable[[], bytes]
+    _secrets: dict[ObjectKey, str] = field(default_factory=dict)  # token Secrets and their account's name
 
     def watches(self) -> Watches:
-        return {SECRETS: self._secret_changed, SERVICE_ACCOUNTS: self._account_changed}
+        return {
+            SECRETS: self._secret_changed,
+            SERVICE_ACCOUNTS: self._account_changed,
+            CONFIG_MAPS: self._bundle_changed,
+        }
+
+    def _bundle_changed(self, _change: str, new: Object) -> None:
+        if ObjectKey.of(new) == CLIENTS:
+            for key in self._secrets:
+                self.worker.enqueue(key)
 
     def _secret_changed(self, change: str, new: Object) -> None:
         if new.get("type") != SECRET_TYPE:
@@ -54,7 +63,8 @@ class LegacyTokenController:
             return None
         name = annotations_of(secret).get(NAME_ANNOTATION, "")
         account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(key.namespace, name))
-        if account is None or is_for_other_account(secret, account):
+        made_for = annotations_of(secret).get(UID_ANNOTATION)
+        if account is None or made_for not in {None, "", uid_of(account)}:  # of an earlier account of the same name
             await delete_if_unchanged(self.registry, SECRETS, secret)
             return None
         filled = self._filled(secret, account)
@@ -81,12 +91,6 @@ class LegacyTokenController:
             if len(kept) != len(account.get("secrets") or ()):
                 account["secrets"] = kept
                 await self.registry.update(SERVICE_ACCOUNTS, account)
-
-
-def is_for_other_account(secret: Object, account: Object) -> bool:
-    """Whether the Secret was made for an earlier account of the same name."""
-    known = annotations_of(secret).get(UID_ANNOTATION)
-    return bool(known) and known != uid_of(account)
 
 
 def _encoded(value: bytes) -> str:

@@ -5,49 +5,44 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 
+from msgspec import field
+
 from watchword.api.conditions import Condition, conditions_of, merge_condition
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, finalizers_of, is_deleting
 from watchword.api.resources import CONFIG_MAPS, CORE_EVENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
 from watchword.apiserver.controllers.garbage_collection import AllKindsWatch, stored_kinds
-from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
-from watchword.apiserver.serving.model import ApiError, Now, Registry
+from watchword.apiserver.controllers.worker import Controller, Watches, create_if_absent, delete_if_unchanged
+from watchword.apiserver.serving.model import ApiError, Now
 
 ACCOUNT = "default"
 BUNDLE = "kube-root-ca.crt"
-BUNDLE_KEY = "ca.crt"
 CLIENTS = ObjectKey("kube-system", "extension-apiserver-authentication")
-CLIENTS_KEY = "client-ca-file"
 DESCRIPTION = "kubernetes.io/description"
 _DESCRIBED = "The CA bundle by which clients inside the cluster verify its API server; meant for nothing else."
+BUNDLE_CHECK_SECONDS = 3600.0  # as often as the certificates of this plane are renewed
 FINALIZER = "kubernetes"
 DELETED_TOGETHER = 50
 """Deletions of one namespace at a time: together they take one transaction of the store, not one each."""
+_DELETION = "NamespaceDeletion"
 # Deletion here works on the registry itself: these three always succeed, and are set for compatibility.
 _SUCCEEDED = (
+    Condition.false(f"{_DELETION}DiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     Condition.false(
-        "NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"
+        f"{_DELETION}GroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"
     ),
     Condition.false(
-        "NamespaceDeletionGroupVersionParsingFailure",
-        "ParsedGroupVersions",
-        "All legacy kube types successfully parsed",
-    ),
-    Condition.false(
-        "NamespaceDeletionContentFailure",
+        f"{_DELETION}ContentFailure",
         "ContentDeleted",
         "All content successfully deleted, may be waiting on finalization",
     ),
 )
 
 
-class NamespaceDefaultsController:
+class NamespaceDefaultsController(Controller[str]):
     """Triggered by namespaces, and by the loss or change of what it created there."""
 
-    def __init__(self, registry: Registry, root_bundle: Callable[[], bytes]) -> None:
-        self.registry = registry
-        self.root_bundle = root_bundle
-        self.worker: Worker[str] = Worker("namespace defaults", self.sync)
+    root_bundle: Callable[[], bytes]
 
     def watches(self) -> Watches:
         return {
@@ -55,11 +50,6 @@ class NamespaceDefaultsController:
             SERVICE_ACCOUNTS: self._account_changed,
             CONFIG_MAPS: self._bundle_changed,
         }
-
-    def refresh(self) -> None:
-        """Enqueue every namespace: the bundle has changed."""
-        for namespace in self.registry.list(NAMESPACES):
-            self.worker.enqueue(namespace["metadata"]["name"])
 
     def _namespace_changed(self, change: str, new: Object) -> None:
         if change == "ADDED" and not is_deleting(new):
@@ -78,55 +68,50 @@ class NamespaceDefaultsController:
         if namespace is None or is_deleting(namespace):
             return None
         if self.registry.get(SERVICE_ACCOUNTS, ObjectKey(name, ACCOUNT)) is None:
-            await _create(self.registry, SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(ObjectKey(name, ACCOUNT)))
-        await self._publish(ObjectKey(name, BUNDLE))
-        if name == CLIENTS.namespace:
-            await self._publish_clients()
-        return None
+            await self._create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(ObjectKey(name, ACCOUNT)))
+        await self._publish(ObjectKey(name, BUNDLE), "ca.crt", {DESCRIPTION: _DESCRIBED})
+        if name != CLIENTS.namespace:
+            return None
+        if await self._publish(CLIENTS, "client-ca-file", {}):  # another authority: the other namespaces follow
+            for each in self.registry.list(NAMESPACES):
+                self.worker.enqueue(each["metadata"]["name"])
+        return BUNDLE_CHECK_SECONDS
 
-    async def _publish(self, key: ObjectKey) -> None:
-        wanted = {BUNDLE_KEY: self.root_bundle().decode()}
+    async def _publish(self, key: ObjectKey, name: str, annotations: dict[str, str]) -> bool:
+        """Return whether the ConfigMap had another bundle."""
+        bundle = {name: self.root_bundle().decode()}
         found = self.registry.get(CONFIG_MAPS, key)
         if found is None:
-            metadata = {"annotations": {DESCRIPTION: _DESCRIBED}}
-            await _create(self.registry, CONFIG_MAPS, CONFIG_MAPS.manifest(key, metadata=metadata, data=wanted))
-        elif found.get("data") != wanted or DESCRIPTION not in annotations_of(found):
-            found["data"] = wanted
-            found["metadata"].setdefault("annotations", {})[DESCRIPTION] = _DESCRIBED
+            metadata = {"annotations": annotations} if annotations else {}
+            await self._create(CONFIG_MAPS, CONFIG_MAPS.manifest(key, metadata=metadata, data=bundle))
+            return False
+        others = found.get("data") or {} if key == CLIENTS else {}  # there, others may add what they know
+        is_other = found.get("data") != {**others, **bundle}
+        if is_other or annotations.keys() - annotations_of(found).keys():
+            found["data"] = {**others, **bundle}
+            if annotations:
+                found["metadata"].setdefault("annotations", {}).update(annotations)
             await self.registry.update(CONFIG_MAPS, found)
+        return is_other
 
-    async def _publish_clients(self) -> None:
-        wanted = {CLIENTS_KEY: self.root_bundle().decode()}
-        found = self.registry.get(CONFIG_MAPS, CLIENTS)
-        if found is None:
-            await _create(self.registry, CONFIG_MAPS, CONFIG_MAPS.manifest(CLIENTS, data=wanted))
-        elif (found.get("data") or {}).get(CLIENTS_KEY) != wanted[CLIENTS_KEY]:  # others may add what they know
-            found["data"] = {**(found.get("data") or {}), **wanted}
-            await self.registry.update(CONFIG_MAPS, found)
-
-
-async def _create(registry: Registry, resource: Resource, obj: Object) -> None:
-    try:
-        await registry.create(resource, obj)
-    except ApiError as refusal:
-        if refusal.reason != "AlreadyExists" and not _ends(refusal):
-            raise
+    async def _create(self, resource: Resource, obj: Object) -> None:
+        try:
+            await create_if_absent(self.registry, resource, obj)
+        except ApiError as refusal:
+            causes = (refusal.details or {}).get("causes") or ()
+            if refusal.code != 404 and all(cause.get("reason") != "NamespaceTerminating" for cause in causes):
+                raise
 
 
-def _ends(refusal: ApiError) -> bool:
-    causes = (refusal.details or {}).get("causes") or ()
-    return refusal.code == 404 or any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
-
-
-class NamespaceLifecycleController:
+class NamespaceLifecycleController(Controller[str]):
     """Triggered by namespaces that are being deleted, and by each object that leaves one."""
 
-    def __init__(self, registry: Registry, all_kinds_watch: AllKindsWatch, now: Now) -> None:
-        self.registry = registry
-        self.all_kinds_watch = all_kinds_watch
-        self.now = now
-        self._ending: set[str] = set()
-        self.worker: Worker[str] = Worker("namespace lifecycle", self.sync)
+    all_kinds_watch: AllKindsWatch
+    now: Now
+    _ending: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.all_kinds_watch.listeners.append(self._content_changed)
 
     def watches(self) -> Watches:

@@ -1,9 +1,10 @@
 """Runs a controller's work: each key once at a time, again when triggered meanwhile or when it failed."""
 
 import asyncio
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
 
@@ -15,17 +16,15 @@ K = TypeVar("K", bound=Hashable)
 FIRST_RETRY_SECONDS = 0.005
 LONGEST_RETRY_SECONDS = 60.0
 
-Sync = Callable[[K], Awaitable[float | None]]
-"""Brings one key in order; returns after how many seconds to look again, None when only an event matters."""
 Watches = Mapping[Resource, Callable[[str, Object], None]]
 """What is listened to, and who listens."""
 
 
-class Worker(Struct, Generic[K]):
+class Worker(Struct, Generic[K], eq=False):
     """Triggers are cheap and collapse; nothing runs before `start` or after `stop`."""
 
     name: str
-    sync: Sync[K]
+    sync: Callable[[K], Awaitable[float | None]]
     parallel: int = 32  # writes that wait together commit together
     _open: bool = False
     _queue: deque[K] = field(default_factory=deque)
@@ -107,38 +106,50 @@ class Worker(Struct, Generic[K]):
         return float(min(FIRST_RETRY_SECONDS * 2 ** min(failures, 20), LONGEST_RETRY_SECONDS))
 
 
-class BuiltInController(Protocol):
-    """One controller: its worker, and what triggers it."""
-
-    worker: Worker[Any]
-
-    def watches(self) -> Watches: ...
-
-
-class ControllerService(Struct):
-    """Runs one controller as a service."""
+class Controller(Struct, Generic[K], eq=False, dict=True):
+    """A service that brings keys in order; what it watches enqueues them."""
 
     registry: Registry
-    controller: BuiltInController
-    _stops: list[Callable[[], None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.worker: Worker[K] = Worker(type(self).__name__, self.sync)
+        self._stops: list[Callable[[], None]] = []
+
+    def watches(self) -> Watches:
+        return {}
+
+    @abstractmethod
+    async def sync(self, key: K) -> float | None:
+        """Return after how many seconds to look again, None when only an event matters."""
 
     async def start(self) -> None:
-        self.controller.worker.start()
-        for resource, listener in self.controller.watches().items():
+        self.worker.start()
+        for resource, listener in self.watches().items():
             self._stops.append(self.registry.subscribe(resource, listener))
 
     async def stop(self) -> None:
         while self._stops:
             self._stops.pop()()
-        await self.controller.worker.stop()
+        await self.worker.stop()
 
 
-async def delete_if_unchanged(
-    registry: Registry, resource: Resource, obj: Object, *, grace_seconds: int | None = None
-) -> None:
+async def create_if_absent(registry: Registry, resource: Resource, obj: Object) -> None:
+    try:
+        await registry.create(resource, obj)
+    except ApiError as refusal:
+        if refusal.reason != "AlreadyExists":
+            raise
+
+
+async def update_status(registry: Registry, resource: Resource, obj: Object, status: Object) -> None:
+    if status != obj.get("status"):
+        await registry.update(resource, {**obj, "status": status}, "status")
+
+
+async def delete_if_unchanged(registry: Registry, resource: Resource, obj: Object, **options: Any) -> None:
     """Delete exactly this object; when it is gone or was recreated, there is nothing to do."""
     try:
-        await registry.delete(resource, ObjectKey.of(obj), uid=uid_of(obj), grace_seconds=grace_seconds)
+        await registry.delete(resource, ObjectKey.of(obj), uid=uid_of(obj), **options)
     except ApiError as refusal:
         if refusal.code not in {404, 409}:
             raise

@@ -1,8 +1,8 @@
 """Serves what custom resource definitions describe, as soon as they are stored."""
 
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable
 
+from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
 from watchword.api.resources import CUSTOM_RESOURCE_DEFINITIONS
 from watchword.apiserver.controllers.worker import Worker
@@ -21,16 +21,9 @@ from watchword.apiserver.crd.definition import (
 from watchword.apiserver.crd.served_kinds import kinds_of
 from watchword.apiserver.kinds.from_openapi import text
 from watchword.apiserver.serving.model import Now, Registry, ResourceKind
+from watchword.apiserver.serving.object_storage import KindTable
 
 RECHECK_SECONDS = 0.5  # while objects of a deleted definition wait for their finalizers
-
-
-class KindRegistrar(Protocol):
-    """Where served kinds are entered."""
-
-    def add(self, kinds: Iterable[ResourceKind]) -> None: ...
-
-    def remove_group_resource(self, group: str, plural: str) -> None: ...
 
 
 class CustomResourceController:
@@ -39,7 +32,7 @@ class CustomResourceController:
     A kind is served before the request that stored its definition is answered. Built-in kinds win.
     """
 
-    def __init__(self, registry: Registry, table: KindRegistrar, now: Now) -> None:
+    def __init__(self, registry: Registry, table: KindTable, now: Now) -> None:
         self._registry = registry
         self._table = table
         self._now = now
@@ -70,12 +63,11 @@ class CustomResourceController:
             return
         before = self._known.get(name)
         self._known[name] = new
-        if before is None or _is_other(before, new):
-            others = [each for each in self._of_group(text(spec_of(new), "group")) if each is not new]
-            accepted = decide_names(new, others).condition.status == "True" or is_established(new)
-            if before is None or _describes_others(before, new) or self._served[name] is not accepted:
-                self._serve(new, kinds_of(new) if accepted else [])
-                self._served[name] = accepted
+        others = [each for each in self._of_group(text(spec_of(new), "group")) if each is not new]
+        accepted = decide_names(new, others).condition.status == "True" or is_established(new)
+        if before is None or _describes_others(before, new) or self._served[name] is not accepted:
+            self._serve(new, kinds_of(new) if accepted else [])
+            self._served[name] = accepted
         self._worker.enqueue(name)
 
     def _serve(self, definition: Object, kinds: list[ResourceKind]) -> None:
@@ -96,28 +88,24 @@ class CustomResourceController:
             return await self._clean_up(definition)
         group = text(spec_of(definition), "group")
         others = [each for each in self._of_group(group) if each["metadata"]["name"] != name]
-        wanted = decide_status(definition, others, self._now())
-        if wanted != status_of(definition):
-            await self._registry.update(CUSTOM_RESOURCE_DEFINITIONS, {**definition, "status": wanted}, "status")
+        await self._write_status(definition, decide_status(definition, others, self._now()))
         return None
 
     async def _clean_up(self, definition: Object) -> float | None:
         """Delete every object of a definition; when none is left, let the definition go."""
         if CLEANUP_FINALIZER not in finalizers_of(definition):
             return None
-        definition = await self._write_status(
-            definition, with_conditions(status_of(definition), [DELETING], self._now())
-        )
-        left = await self._delete_objects(definition)
-        if left:
+        definition = await self._write_condition(definition, DELETING)
+        if await self._delete_objects(definition):
             return RECHECK_SECONDS
-        definition = await self._write_status(
-            definition, with_conditions(status_of(definition), [DELETED], self._now())
-        )
+        definition = await self._write_condition(definition, DELETED)
         kept = [each for each in finalizers_of(definition) if each != CLEANUP_FINALIZER]
         metadata = {**definition["metadata"], "finalizers": kept}
         await self._registry.update(CUSTOM_RESOURCE_DEFINITIONS, {**definition, "metadata": metadata})
         return None
+
+    async def _write_condition(self, definition: Object, condition: Condition) -> Object:
+        return await self._write_status(definition, with_conditions(status_of(definition), [condition], self._now()))
 
     async def _write_status(self, definition: Object, status: Object) -> Object:
         if status == status_of(definition):
@@ -134,11 +122,6 @@ class CustomResourceController:
             if not is_deleting(obj):
                 await self._registry.delete(resource, ObjectKey.of(obj), uid=obj["metadata"]["uid"])
         return len(self._registry.list(resource))
-
-
-def _is_other(before: Object, after: Object) -> bool:
-    names = (status_of(each).get("acceptedNames") for each in (before, after))
-    return _describes_others(before, after) or next(names) != next(names)
 
 
 def _describes_others(before: Object, after: Object) -> bool:

@@ -101,6 +101,7 @@ def decide_names(definition: Object, others: Iterable[Object]) -> NamesDecision:
         ("shortNames", resources, "ShortNamesConflict"),
         ("kind", kinds, "KindConflict"),
         ("listKind", kinds, "ListKindConflict"),
+        ("categories", set(), ""),  # shared by any number of definitions
     ):
         conflicts = _conflicts(wanted.get(key), held.get(key), taken)
         if conflicts:
@@ -109,10 +110,6 @@ def decide_names(definition: Object, others: Iterable[Object]) -> NamesDecision:
             accepted[key] = wanted[key]
         else:
             accepted.pop(key, None)
-    if texts(wanted, "categories"):
-        accepted["categories"] = wanted["categories"]
-    else:
-        accepted.pop("categories", None)
     if reason:
         return NamesDecision(accepted, Condition("NamesAccepted", "False", reason, message))
     return NamesDecision(accepted, Condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"))
@@ -158,13 +155,9 @@ DELETED: Final = Condition("Terminating", "False", "InstanceDeletionCompleted", 
 def decide_status(definition: Object, others: Iterable[Object], now: datetime) -> Object:
     """Return the status that a definition should have; `others` are those of its group."""
     verdict = decide_names(definition, others)
-    wanted = [verdict.condition]
-    if verdict.condition.status == "True" or is_established(definition):
-        wanted.append(ESTABLISHED)
-    else:
-        wanted.append(NOT_ACCEPTED)
+    served = verdict.condition.status == "True" or is_established(definition)
     status = {**status_of(definition), "acceptedNames": {"plural": "", "kind": "", **verdict.accepted}}
-    return with_conditions(status, wanted, now)
+    return with_conditions(status, [verdict.condition, ESTABLISHED if served else NOT_ACCEPTED], now)
 
 
 def with_conditions(status: Object, wanted: Iterable[Condition], now: datetime) -> Object:

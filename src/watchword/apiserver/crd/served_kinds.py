@@ -24,7 +24,7 @@ from watchword.apiserver.kinds.build import compared
 from watchword.apiserver.kinds.columns import NAME, age
 from watchword.apiserver.kinds.from_openapi import from_openapi, objects, text, texts
 from watchword.apiserver.kinds.messages import OBJECT_META, schemas
-from watchword.apiserver.kinds.metadata import metadata_validator
+from watchword.apiserver.kinds.metadata import STANDARD_FINALIZERS, metadata_validator
 from watchword.apiserver.kinds.schema import Schema
 from watchword.apiserver.kinds.typed import TypeMismatch, typed
 from watchword.apiserver.serving.errors import bad_request, forbidden, quote
@@ -53,14 +53,16 @@ def _column(column: Object) -> Column:
 
 
 def _cell(path: str, kind: str) -> Callable[[Object, datetime], Any]:
-    def cell(obj: Object, now: datetime) -> Any:
-        try:
-            found = find(obj, path)
-        except JsonPathError:
-            return None
-        return _shown(found[0], kind, now) if found else None
+    return lambda obj, now: _shown(_first(obj, path), kind, now)
 
-    return cell
+
+def _first(obj: Object, path: str) -> Any:
+    """Return the first value at a path; None when there is none."""
+    try:
+        found = find(obj, path)
+    except JsonPathError:
+        return None
+    return found[0] if found else None
 
 
 def _shown(value: Any, kind: str, now: datetime) -> Any:
@@ -163,7 +165,7 @@ def _shape_metadata(resource: Resource) -> Callable[[Object], None]:
 
 
 def _warn_of_finalizers(operation: Operation) -> None:
-    known = {*_KUBERNETES_FINALIZERS, *finalizers_of(operation.old or {})}
+    known = {*STANDARD_FINALIZERS, *finalizers_of(operation.old or {})}
     for name in finalizers_of(operation.new or {}):
         if "/" not in name and name not in known:
             path = " including a path (/)" if "." in name else ""
@@ -171,9 +173,6 @@ def _warn_of_finalizers(operation: Operation) -> None:
                 f"metadata.finalizers: {quote(name)}: prefer a domain-qualified finalizer name{path} "
                 "to avoid accidental conflicts with other finalizer writers"
             )
-
-
-_KUBERNETES_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 
 
 def _refuse_new(operation: Operation) -> None:
@@ -189,11 +188,4 @@ def _selectable(version: Object, *, namespaced: bool) -> Mapping[str, Callable[[
 
 
 def _reader(path: str) -> Callable[[Object], str]:
-    def read(obj: Object) -> str:
-        try:
-            found = find(obj, path)
-        except JsonPathError:
-            return ""
-        return compared(found[0]) if found else ""
-
-    return read
+    return lambda obj: compared(_first(obj, path))

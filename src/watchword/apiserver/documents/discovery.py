@@ -14,8 +14,8 @@ from watchword import __version__
 from watchword.api.http import Response
 from watchword.api.meta import Object
 from watchword.apiserver.serving.errors import resource_not_found, verb_not_allowed
-from watchword.apiserver.serving.model import HandlerRequest, ResourceKind
-from watchword.apiserver.serving.negotiation import object_response
+from watchword.apiserver.serving.model import HandlerRequest, ResourceKind, without_empty
+from watchword.apiserver.serving.negotiation import NOT_FOUND, object_response
 
 
 class Subresource(Struct, frozen=True):
@@ -63,11 +63,6 @@ def _key(version: str) -> tuple[int, int, int, str]:
     if match is None:
         return 3, 0, 0, version
     return _STAGES[match[2]], -int(match[1]), -int(match[3] or 0), version
-
-
-def api_versions(server_address: str) -> Object:
-    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
-    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def api_group_list(kinds: Sequence[ResourceKind]) -> Object:
@@ -158,14 +153,14 @@ def _legacy_entries(kind: ResourceKind) -> list[Object]:
 
 
 def _legacy_subresource(kind: ResourceKind, each: Subresource) -> Object:
-    entry: Object = {
+    return {
         "name": f"{kind.resource.plural}/{each.name}",
         "singularName": "",
         "namespaced": kind.resource.namespaced,
+        **without_empty({"group": each.group, "version": each.version}),
+        "kind": each.kind or kind.resource.kind,
+        "verbs": list(each.verbs),
     }
-    if each.group:
-        entry |= {"group": each.group, "version": each.version}
-    return {**entry, "kind": each.kind or kind.resource.kind, "verbs": list(each.verbs)}
 
 
 def _aggregated_group(group: str, kinds: Sequence[ResourceKind]) -> Object:
@@ -205,12 +200,7 @@ def _aggregated_resource(kind: ResourceKind) -> Object:
 
 
 def _names(kind: ResourceKind) -> Object:
-    names: Object = {}
-    if kind.short_names:
-        names["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        names["categories"] = list(kind.categories)
-    return names
+    return without_empty({"shortNames": list(kind.short_names), "categories": list(kind.categories)})
 
 
 KUBERNETES = (1, 35)
@@ -237,18 +227,14 @@ def version_info() -> Object:
 
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-NOT_FOUND = Response(404, (("Content-Type", "text/plain; charset=utf-8"),), b"404 page not found\n")
 
 
 class DiscoveryHandler:
     """Serves the discovery documents; they are built again only when `generation` changes."""
 
-    def __init__(
-        self, kinds: Callable[[], Sequence[ResourceKind]], generation: Callable[[], int], server_address: str
-    ) -> None:
+    def __init__(self, kinds: Callable[[], Sequence[ResourceKind]], generation: Callable[[], int]) -> None:
         self._kinds = kinds
         self._generation = generation
-        self._server_address = server_address
         self._drawn: dict[bool, tuple[int, bytes, str]] = {}
 
     async def handle(self, request: HandlerRequest) -> Response:
@@ -269,7 +255,8 @@ class DiscoveryHandler:
             case ["version"]:
                 found = version_info()
             case ["api"]:
-                found = api_versions(self._server_address)
+                addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]
+                found = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
             case ["apis"]:
                 found = api_group_list(self._kinds())
             case ["api", version]:
@@ -281,19 +268,15 @@ class DiscoveryHandler:
         return found
 
     def _aggregated(self, request: HandlerRequest, *, core: bool) -> Response:
-        body, etag = self._aggregated_body(core=core)
+        generation, body, etag = self._drawn.get(core, (-1, b"", ""))
+        if generation != self._generation():
+            body = orjson.dumps(aggregated(self._kinds(), core=core))
+            etag = etag_of(body)
+            self._drawn[core] = (self._generation(), body, etag)
         headers = (("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public"))
         if request.header("if-none-match") == etag:
             return Response(304, headers)
         return Response(200, (("Content-Type", AGGREGATED), *headers), body)
-
-    def _aggregated_body(self, *, core: bool) -> tuple[bytes, str]:
-        generation = self._generation()
-        drawn = self._drawn.get(core)
-        if drawn is None or drawn[0] != generation:
-            body = orjson.dumps(aggregated(self._kinds(), core=core))
-            drawn = self._drawn[core] = (generation, body, etag_of(body))
-        return drawn[1], drawn[2]
 
 
 def etag_of(document: bytes) -> str:
@@ -301,15 +284,12 @@ def etag_of(document: bytes) -> str:
 
 
 def accepts_aggregated(accept: str) -> bool:
+    """Whether the first clause that can be served asks for the aggregated form."""
     for clause in accept.split(","):
         media, *rest = (part.strip() for part in clause.split(";"))
         parameters: dict[str, Any] = dict(part.partition("=")[::2] for part in rest)
-        if media not in ("application/json", "*/*", "application/*"):
-            continue
-        wanted = parameters.get("as")
-        if wanted == "APIGroupDiscoveryList":
-            if (parameters.get("g"), parameters.get("v")) == ("apidiscovery.k8s.io", "v2"):
-                return True
-            continue
-        return False
+        is_aggregated = parameters.get("as") == "APIGroupDiscoveryList"
+        is_version = (parameters.get("g"), parameters.get("v")) == ("apidiscovery.k8s.io", "v2")
+        if media in ("application/json", "*/*", "application/*") and (is_version or not is_aggregated):
+            return is_aggregated
     return False

@@ -9,11 +9,137 @@ from msgspec import Struct
 from watchword.api.http import Response
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.documents import discovery as documents
-from watchword.apiserver.documents import openapi_schemas
 from watchword.apiserver.kinds.build import message_of
-from watchword.apiserver.kinds.messages import META, messages
+from watchword.apiserver.kinds.messages import META, SCALARS, UNIONS, Field, messages
+from watchword.apiserver.kinds.schema import Schema
+from watchword.apiserver.kinds.typed import SCHEMA
 from watchword.apiserver.serving.errors import not_acceptable
-from watchword.apiserver.serving.model import HandlerRequest, ResourceKind
+from watchword.apiserver.serving.model import HandlerRequest, ResourceKind, without_empty
+from watchword.apiserver.serving.negotiation import NOT_FOUND
+
+REFERENCE = "#/components/schemas/"
+OBJECT_META = f"{META}.ObjectMeta"
+LIST_META = f"{META}.ListMeta"
+
+API_VERSION: Object = {"type": "string", "description": "APIVersion defines group and version of this object's schema"}
+KIND: Object = {"type": "string", "description": "Kind is the name of this object's schema"}
+
+_SCALARS: dict[str, Object] = {
+    **{name: {"type": schema.type, **schema.constraints} for name, schema in SCALARS.items()},
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "intstr": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
+    "strings": {"type": "array", "items": {"type": "string"}},
+    # kubectl explain stumbles over an empty schema
+    "json": {"x-kubernetes-preserve-unknown-fields": True},
+    **{name: {"$ref": f"{REFERENCE}{SCHEMA}"} for name in UNIONS},
+}
+
+
+def reference(name: str) -> Object:
+    return {"$ref": f"{REFERENCE}{name}"}
+
+
+def described(schema: Object, description: str) -> Object:
+    """Return the schema with a description; a reference takes it through `allOf`."""
+    if not description:
+        return schema
+    if "$ref" in schema:
+        return {"description": description, "allOf": [schema]}
+    return {"description": description, **schema}
+
+
+def closure(roots: list[str]) -> set[str]:
+    """Return every message that the roots lead to."""
+    found, waiting = set[str](), list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(each.type for each in messages().json_fields(name) if each.is_message)
+    return found
+
+
+def message_schema(name: str, *, root: bool) -> Object:
+    """Return the component of one message; a root also has apiVersion and kind."""
+    message, fields = messages()[name], list(messages().json_fields(name))
+    head = {"apiVersion": API_VERSION, "kind": KIND} if root else {}
+    return without_empty(
+        {
+            "type": "object",
+            "description": message.description,
+            "properties": {**head, **{each.name: _property(each) for each in fields}},
+            "required": [each.name for each in fields if each.required],
+            "x-kubernetes-map-type": "atomic" if message.atomic else "",
+        }
+    )
+
+
+def _property(each: Field) -> Object:
+    inner = reference(each.type) if each.is_message else _SCALARS[each.type]
+    if each.shape == "list":
+        keys = without_empty({"x-kubernetes-list-map-keys": list(each.list_map_keys)})
+        inner = {"type": "array", "items": inner, "x-kubernetes-list-type": each.list_type, **keys}
+    elif each.shape == "map":
+        kind = {"x-kubernetes-map-type": "atomic"} if each.atomic else {}
+        inner = {"type": "object", "additionalProperties": inner, **kind}
+    shown = described(inner, each.description)
+    strategy, key = each.patch_strategy, each.patch_merge_key
+    merging = without_empty({"x-kubernetes-patch-strategy": strategy, "x-kubernetes-patch-merge-key": key})
+    return {**({"allOf": [shown]} if merging and "$ref" in shown else shown), **merging}
+
+
+_X = "x-kubernetes-"
+_JUNCTORS = ("allOf", "anyOf", "oneOf")
+_METADATA = described(reference(OBJECT_META), "Standard object's metadata: name, labels, owners and revision")
+
+
+def root_schema(schema: Schema) -> Object:
+    """Return the component of a whole custom object."""
+    drawn = to_openapi(schema)
+    own = {"apiVersion": API_VERSION, "kind": KIND, "metadata": _METADATA}
+    return {**drawn, "properties": {**drawn.get("properties", {}), **own}}
+
+
+def to_openapi(schema: Schema) -> Object:
+    drawn = {
+        "description": schema.description,
+        **_type(schema),
+        "properties": {name: to_openapi(below) for name, below in schema.properties.items()},
+        "additionalProperties": to_openapi(schema.additional) if schema.additional is not None else None,
+        "items": to_openapi(schema.items) if schema.items is not None else None,
+        "required": list(schema.required),
+        "nullable": schema.nullable,
+    }
+    default = {"default": schema.default} if schema.has_default else {}
+    constraints = {name: _constraint(name, value) for name, value in schema.constraints.items()}
+    # kubectl explain stumbles over an empty schema
+    return without_empty(drawn) | default | constraints | _extensions(schema) or {f"{_X}preserve-unknown-fields": True}
+
+
+def _type(schema: Schema) -> Object:
+    if schema.type == "int-or-string":
+        return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+    return {} if schema.type == "any" else {"type": schema.type}
+
+
+def _constraint(name: str, value: Any) -> Any:
+    if name in _JUNCTORS:
+        return [to_openapi(each) for each in value]
+    return to_openapi(value) if isinstance(value, Schema) else value
+
+
+def _extensions(schema: Schema) -> Object:
+    is_keyed = schema.type == "array" and schema.list_type != "atomic"
+    found = {
+        "preserve-unknown-fields": schema.preserve_unknown,
+        "embedded-resource": schema.embedded_resource,
+        "list-type": schema.list_type if is_keyed else "",
+        "list-map-keys": list(schema.list_map_keys) if is_keyed else [],
+        "map-type": "atomic" if schema.map_type == "atomic" else "",
+        "validations": [dict(rule) for rule in schema.rules],
+    }
+    return {f"{_X}{name}": value for name, value in without_empty(found).items()}
+
 
 _PARAMETERS = {
     "dryRun": "all: judge the request and store nothing",
@@ -30,10 +156,7 @@ def paths_of(kind: ResourceKind, component: str) -> Object:
     resource = kind.resource
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     place = f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
-    return {
-        place: _path(kind, component, _COLLECTION),
-        f"{place}/{{name}}": _path(kind, component, _ITEM),
-    }
+    return {place: _path(kind, component, _COLLECTION), f"{place}/{{name}}": _path(kind, component, _ITEM)}
 
 
 def _path(kind: ResourceKind, component: str, methods: dict[str, str]) -> Object:
@@ -42,7 +165,7 @@ def _path(kind: ResourceKind, component: str, methods: dict[str, str]) -> Object
 
 def _operation(kind: ResourceKind, component: str, verb: str) -> Object:
     resource, action = kind.resource, {"create": "post", "update": "put"}.get(verb, verb)
-    schema = openapi_schemas.reference(f"{component}List" if verb == "list" else component)
+    schema = reference(f"{component}List" if verb == "list" else component)
     names = _PARAMETERS if verb in ("create", "update", "patch") else {}
     return {
         "description": f"{action} {resource.kind}",
@@ -58,7 +181,7 @@ def _operation(kind: ResourceKind, component: str, verb: str) -> Object:
 
 
 GVK = "x-kubernetes-group-version-kind"
-_SHARED = (openapi_schemas.OBJECT_META, openapi_schemas.LIST_META, f"{META}.DeleteOptions", f"{META}.Status")
+_SHARED = (OBJECT_META, LIST_META, f"{META}.DeleteOptions", f"{META}.Status")
 _V3_ONLY = ("oneOf", "anyOf", "allOf", "not", "nullable")
 
 
@@ -98,13 +221,13 @@ def _components(kinds: Iterable[ResourceKind]) -> Object:
     kinds = list(kinds)
     roots = {component_of(kind): kind.resource for kind in kinds if not kind.custom}
     schemas: Object = {}
-    for name in sorted(openapi_schemas.closure(messages(), [*roots, *_SHARED])):
+    for name in sorted(closure([*roots, *_SHARED])):
         root = name in roots or name in _SHARED[2:]
-        schemas[name] = openapi_schemas.message_schema(messages(), name, root=root)
+        schemas[name] = message_schema(name, root=root)
     for kind in kinds:
         name = component_of(kind)
         if kind.custom:
-            schemas[name] = openapi_schemas.root_schema(kind.schema)
+            schemas[name] = root_schema(kind.schema)
         schemas[name] = {**schemas[name], GVK: [_gvk(kind.resource)]}
         if "list" in kind.verbs:
             schemas[f"{name}List"] = _list_schema(kind.resource, name)
@@ -117,12 +240,10 @@ def _list_schema(resource: Resource, item: str) -> Object:
         "description": f"a list of {resource.kind}",
         "required": ["items"],
         "properties": {
-            "apiVersion": openapi_schemas.API_VERSION,
-            "kind": openapi_schemas.KIND,
-            "metadata": openapi_schemas.described(
-                openapi_schemas.reference(openapi_schemas.LIST_META), "revision of the list and where it goes on"
-            ),
-            "items": {"type": "array", "description": "the objects", "items": openapi_schemas.reference(item)},
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": described(reference(LIST_META), "revision of the list and where it goes on"),
+            "items": {"type": "array", "description": "the objects", "items": reference(item)},
         },
         GVK: [{**_gvk(resource), "kind": f"{resource.kind}List"}],
     }
@@ -144,7 +265,7 @@ def _as_v2(schema: Object) -> Object:
 def _value_as_v2(name: str, value: Any) -> Any:
     match name, value:
         case "$ref", str():
-            return value.replace(openapi_schemas.REFERENCE, "#/definitions/")
+            return value.replace(REFERENCE, "#/definitions/")
         case "properties", dict():
             return {key: _as_v2(below) for key, below in value.items()}
         case (("items" | "additionalProperties"), dict()):
@@ -154,6 +275,9 @@ def _value_as_v2(name: str, value: Any) -> Any:
 
 
 JSON = "application/json"
+PROTOBUF_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+EMPTY_V2 = b"\n\x032.0\x12\x10\n\nKubernetes\x12\x02v1\x42\0"
+"""A document of version 2 without definitions: kubectl reads it for kinds that version 3 does not have."""
 
 
 class CachedDocument(Struct, frozen=True):
@@ -176,8 +300,11 @@ class OpenApiHandler:
         self._drawn: dict[str, CachedDocument] = {}
 
     async def handle(self, request: HandlerRequest) -> Response:
-        _require_json(request.header("accept"))
         path = request.info.path.strip("/")
+        if path == "openapi/v2" and PROTOBUF_V2 in request.header("accept").replace("@", "."):
+            drawn = CachedDocument((), EMPTY_V2, documents.etag_of(EMPTY_V2))
+            return _answer(request, drawn, media=PROTOBUF_V2)
+        _require_json(request.header("accept"))
         if path == "openapi/v3":
             return _answer(request, self._index(), media="text/plain; charset=utf-8")  # as upstream labels it
         if path == "openapi/v2":
@@ -185,7 +312,7 @@ class OpenApiHandler:
         place = path.removeprefix("openapi/v3/")
         kinds = self._places().get(place)
         if kinds is None or place == path:
-            return documents.NOT_FOUND
+            return NOT_FOUND
         return _hashed_answer(request, self._draw(place, kinds, document), place)
 
     def index(self) -> dict[str, str]:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from operator import attrgetter
 from typing import Any
 
+from msgspec import Struct
+
 from watchword.api import resources
-from watchword.api.json import copy_json
 from watchword.api.meta import Object, Resource
 from watchword.apiserver.kinds.columns import PLAIN, at
 from watchword.apiserver.kinds.messages import kind_schema, messages
@@ -16,27 +16,20 @@ from watchword.apiserver.kinds.typed import typed
 from watchword.apiserver.serving.model import Column, Hook, Operation, ResourceKind, Validator
 
 
-class LazyFunction:
-    """Stands for a function, or for `Class.method`; the first call imports it.
+class LazyFunction(Struct, frozen=True):
+    """Stands for a function of a module that is imported by the first call.
 
     For wiring only: a module that merely uses another imports it. A test resolves all of them.
     """
 
-    __slots__ = ("_function", "module", "name")
-
-    def __init__(self, module: str, name: str) -> None:
-        self.module = module
-        self.name = name
-        self._function: Callable[..., Any] | None = None
+    module: str
+    name: str
 
     def __call__(self, *arguments: Any) -> Any:
-        function = self._function
-        if function is None:
-            function = self._function = self.resolve()
-        return function(*arguments)
+        return self.resolve()(*arguments)
 
     def resolve(self) -> Callable[..., Any]:
-        found: Callable[..., Any] = attrgetter(self.name)(import_module(self.module))
+        found: Callable[..., Any] = getattr(import_module(self.module), self.name)
         return found
 
 
@@ -90,27 +83,16 @@ def _field_value(path: str) -> Callable[[Object], str]:
 
 
 def separate_status(resource: Resource, *, on_create: bool = True) -> Hook:
-    """Return the hook that restricts spec and status to their own endpoints."""
-    spec = message_of(resource.group, resource.version, resource.kind)
+    """Return the hook that gives an object the empty status until its own endpoint sets another."""
+    message = message_of(resource.group, resource.version, resource.kind)
 
-    def empty() -> Any:
-        return typed().conform(spec, {})["status"]
-
-    def keep_apart(operation: Operation) -> None:
+    def set_empty_status(operation: Operation) -> None:
         new, old = operation.new, operation.old
-        if new is None:
-            return
-        if old is None:
-            if on_create:
-                new["status"] = empty()
-        elif operation.subresource == "":
-            new["status"] = copy_json(old["status"]) if "status" in old else empty()
-        elif operation.subresource == "status":
-            for key in [key for key in new if key not in ("metadata", "status")]:
-                del new[key]
-            new.update({key: copy_json(value) for key, value in old.items() if key not in ("metadata", "status")})
+        is_without = on_create if old is None else "status" not in old and not operation.subresource
+        if new is not None and is_without:
+            new["status"] = typed().conform(message, {})["status"]
 
-    return keep_apart
+    return set_empty_status
 
 
 TOKEN_REQUESTS = Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")

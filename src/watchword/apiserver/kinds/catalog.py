@@ -13,9 +13,8 @@ from watchword.apiserver.kinds.columns import DATED, at
 from watchword.apiserver.kinds.metadata import any_name, dns1035_label, dns_label, path_segment
 from watchword.apiserver.serving.model import Column, Hook, ResourceKind, Validator
 
-_CRD_HOOKS = "watchword.apiserver.crd.strategy"
+_CRD_HOOKS = "watchword.apiserver.crd.validation"
 _POLICY_HOOKS = "watchword.apiserver.admission.policy_validation"
-_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 def _rbac(resource: Resource, prepare: Hook, validate: Validator, shown: tuple[Column, ...]) -> ResourceKind:
@@ -25,7 +24,6 @@ def _rbac(resource: Resource, prepare: Hook, validate: Validator, shown: tuple[C
         prepare=(prepare,),
         validate=(validate,),
         columns=shown,
-        verbs=_VERBS,
         unconditional_update=True,
         create_on_update=True,
     )

@@ -12,12 +12,7 @@ from watchword.api.json import copy_json
 from watchword.api.meta import Object, annotations_of
 from watchword.api.resources import CORE_EVENTS, EVENTS
 from watchword.apiserver.kinds.columns import Cell
-from watchword.apiserver.kinds.metadata import (
-    config_key,
-    finalizer_errors,
-    immutable_errors,
-    unqualified_finalizers,
-)
+from watchword.apiserver.kinds.metadata import config_key, finalizer_errors, immutable_errors, unqualified_finalizers
 from watchword.apiserver.serving.field_errors import forbidden, invalid, required, too_long
 from watchword.apiserver.serving.model import FieldError, Operation
 

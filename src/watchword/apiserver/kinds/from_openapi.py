@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, cast
 
 from msgspec import Struct
 
-from watchword.apiserver.kinds.schema import Schema, Type
+from watchword.apiserver.kinds.schema import ANYTHING, Schema, Type
 
 Node = dict[str, Any]
 
@@ -19,7 +19,6 @@ _CONSTRAINTS: Final[dict[str, tuple[type, ...]]] = {
     **dict.fromkeys(("maximum", "minimum", "multipleOf"), (int, float)),
 }
 _TYPES = frozenset(("object", "array", "string", "integer", "number", "boolean"))
-_ANYTHING = Schema("any", preserve_unknown=True)
 
 
 def from_openapi(openapi: Any, *, metadata: Schema | None = None) -> Schema:
@@ -27,7 +26,7 @@ def from_openapi(openapi: Any, *, metadata: Schema | None = None) -> Schema:
 
     With `metadata`, the schema of ObjectMeta, the document describes a whole resource.
     """
-    reader = _Reader(metadata or _ANYTHING)
+    reader = _Reader(metadata or ANYTHING)
     schema = reader.read(openapi)
     return reader.as_resource(schema) if metadata is not None else schema
 
@@ -37,7 +36,7 @@ class _Reader(Struct, frozen=True):
 
     def read(self, node: Any) -> Schema:
         if not isinstance(node, dict):
-            return _ANYTHING
+            return ANYTHING
         keep = node.get("x-kubernetes-preserve-unknown-fields") is True
         default = node.get("default")
         schema = Schema(
@@ -72,7 +71,7 @@ class _Reader(Struct, frozen=True):
         said = node.get("additionalProperties")
         if isinstance(said, dict):
             return self.read(said)
-        return _ANYTHING if said is True else None
+        return ANYTHING if said is True else None
 
     def _constraints(self, node: Node) -> dict[str, Any]:
         found = {key: node[key] for key, kinds in _CONSTRAINTS.items() if key in node and type(node[key]) in kinds}
@@ -129,7 +128,3 @@ def nodes_of(openapi: Node, path: str = "") -> Iterator[tuple[str, Node]]:
     for name, node in (*children, *((key, below(openapi, key)) for key in ("items", "additionalProperties"))):
         if node is not None:
             yield from nodes_of(node, f"{path}.{name}")
-
-
-def is_set(node: Node, key: str) -> bool:
-    return node.get(key) not in (None, "", False, [], {})

@@ -17,6 +17,7 @@ strategic merge · `atomic` a map owned as a whole · `=<value>` written when th
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -85,10 +86,6 @@ class Messages(Struct, frozen=True):
             message = self._read[name] = _message(name, head, rows, self.written)
         return message
 
-    @property
-    def by_name(self) -> dict[str, Message]:
-        return {name: self[name] for name in self.written}
-
     def json_fields(self, name: str) -> Iterator[Field]:
         """Yield the fields as JSON shows them: inlined messages are opened."""
         for each in self[name].fields:
@@ -100,23 +97,17 @@ class Messages(Struct, frozen=True):
 
 def read_tables(tables: Iterable[str]) -> Messages:
     """Return the messages written in the tables; to read one that refers to none of them raises KeyError."""
-    return Messages({name: (head, rows) for table in tables for name, head, rows in _lines(table)})
-
-
-def _lines(table: str) -> Iterator[tuple[str, str, list[str]]]:
-    package, name, rest, rows = "", "", "", list[str]()
-    for line in table.splitlines():
-        if line.startswith(" "):
-            rows.append(line)
-            continue
-        if name:
-            yield f"{package}.{name}", rest, rows
+    written: dict[str, tuple[str, list[str]]] = {}
+    for line in chain.from_iterable(table.splitlines() for table in tables):
         name, _, rest = line.partition(" ")
-        rows = []
         if name == "package":
-            package, name = rest, ""
-    if name:
-        yield f"{package}.{name}", rest, rows
+            package = rest
+        elif name:
+            rows = list[str]()
+            written[f"{package}.{name}"] = (rest, rows)
+        else:
+            rows.append(line)
+    return Messages(written)
 
 
 def _message(name: str, head: str, rows: list[str], names: Container[str]) -> Message:
@@ -210,16 +201,6 @@ class Schemas(Struct, frozen=True):
 
     messages: Messages
     _drawn: dict[str, Schema] = field(default_factory=dict)
-    _kinds: dict[str, Schema] = field(default_factory=dict)
-
-    def of_kind(self, message: str) -> Schema:
-        """Return the schema of a whole object: apiVersion, kind and the message's fields."""
-        schema = self._kinds.get(message)
-        if schema is None:
-            drawn = self.of_message(message)
-            properties = {"apiVersion": Schema("string"), "kind": Schema("string"), **drawn.properties}
-            schema = self._kinds[message] = replace(drawn, properties=properties)
-        return schema
 
     def of_message(self, name: str) -> Schema:
         if name in self._drawn:
@@ -289,5 +270,8 @@ def zero(kind: str) -> Any:
     return {"string": "", "bool": False, "int32": 0, "int64": 0, "quantity": "0", "intstr": 0}.get(kind)
 
 
+@cache
 def kind_schema(message: str) -> Schema:
-    return schemas().of_kind(message)
+    """Return the schema of a whole object: apiVersion, kind and the message's fields."""
+    drawn = schemas().of_message(message)
+    return replace(drawn, properties={"apiVersion": Schema("string"), "kind": Schema("string"), **drawn.properties})

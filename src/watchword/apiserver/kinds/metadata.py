@@ -16,53 +16,68 @@ NameRule = Callable[[str], list[str]]
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_DNS1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_CONFIG_KEY = "[-._a-zA-Z0-9]+"
 
-_LABEL_WORDS = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-    "and must start and end with an alphanumeric character"
+_Rule = tuple[str, ...]
+"""What is said of a text that does not match, then the pattern, then examples."""
+_LOWER = "must consist of lower case alphanumeric characters"
+_ENDS = "must start and end with an alphanumeric character"
+_LABEL_RULE = (
+    f"a lowercase RFC 1123 label {_LOWER} or '-', and {_ENDS}",
+    *(_LABEL, "my-name", "123-abc"),
 )
-_SUBDOMAIN_WORDS = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-    "and must start and end with an alphanumeric character"
+_SUBDOMAIN_RULE = (
+    f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', and {_ENDS}",
+    *(_SUBDOMAIN, "example.com"),
 )
-_DNS1035_WORDS = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
-    "start with an alphabetic character, and end with an alphanumeric character"
+_DNS1035_RULE = (
+    f"a DNS-1035 label {_LOWER} or '-', start with an alphabetic character, and end with an alphanumeric character",
+    *("[a-z]([-a-z0-9]*[a-z0-9])?", "my-name", "abc-123"),
 )
-_QUALIFIED_WORDS = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+_WORDS = f"consist of alphanumeric characters, '-', '_' or '.', and {_ENDS}"
+_QUALIFIED_RULE = (f"must {_WORDS}", _QUALIFIED, "MyName", "my.name", "123-abc")
+_VALUE_RULE = (
+    f"a valid label must be an empty string or {_WORDS}",
+    *(f"({_QUALIFIED})?", "MyValue", "my_value", "12345"),
 )
+_CONFIG_RULE = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    *("[-._a-zA-Z0-9]+", "key.name", "KEY_NAME", "key-name"),
+)
+
+
+def _mismatch(words: str, pattern: str, *examples: str) -> str:
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{words} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
 @cache
-def _mismatch(words: str, pattern: str, *examples: str) -> str:
-    shown = "(e.g. " + " or ".join(f"'{example}', " for example in examples) if examples else "("
-    return f"{words} {shown}regex used for validation is '{pattern}')"
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
 
 
-def _pattern_errors(text: str, pattern: str, limit: int, complaint: str, unit: str = "characters") -> list[str]:
+def _pattern_errors(text: str, rule: _Rule, limit: int, unit: str = "characters") -> list[str]:
+    matches = _compiled(rule[1]).fullmatch(text) is not None
+    if matches and len(text) <= limit:  # no pattern matches a character of several bytes
+        return []
     found = [f"must be no more than {limit} {unit}"] if len(text.encode()) > limit else []
-    if re.fullmatch(pattern, text, re.ASCII) is None:
-        found.append(complaint)
-    return found
+    return found if matches else [*found, _mismatch(*rule)]
 
 
 def dns_label(name: str) -> list[str]:
-    dotted = re.fullmatch(_SUBDOMAIN, name, re.ASCII) is not None
-    complaint = "must not contain dots" if dotted else _mismatch(_LABEL_WORDS, _LABEL, "my-name", "123-abc")
-    return _pattern_errors(name, _LABEL, 63, complaint)
+    found = _pattern_errors(name, _LABEL_RULE, 63)
+    if found and "." in name and _compiled(_SUBDOMAIN).fullmatch(name) is not None:
+        found[-1] = "must not contain dots"
+    return found
 
 
 def dns_subdomain(name: str, *, unit: str = "characters") -> list[str]:
     """Validate a DNS subdomain of RFC 1123, as most objects are named; keys of labels count bytes."""
-    return _pattern_errors(name, _SUBDOMAIN, 253, _mismatch(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"), unit)
+    return _pattern_errors(name, _SUBDOMAIN_RULE, 253, unit)
 
 
 def dns1035_label(name: str) -> list[str]:
-    return _pattern_errors(name, _DNS1035, 63, _mismatch(_DNS1035_WORDS, _DNS1035, "my-name", "abc-123"))
+    return _pattern_errors(name, _DNS1035_RULE, 63)
 
 
 def path_segment(name: str) -> list[str]:
@@ -71,53 +86,38 @@ def path_segment(name: str) -> list[str]:
     return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
 
 
-def any_name(name: str) -> list[str]:
-    del name
+def any_name(_: str) -> list[str]:
     return []
 
 
-def generated_prefix(rule: NameRule) -> NameRule:
-    """Return the rule for a generateName: what is appended mends a trailing dash."""
-
-    def judge(prefix: str) -> list[str]:
-        return rule(prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix)
-
-    return judge
+def generated_prefix(prefix: str, rule: NameRule) -> list[str]:
+    """Validate a generateName by the rule for names: what is appended mends a trailing dash."""
+    return rule(prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix)
 
 
 def qualified_name(key: str) -> list[str]:
     """Validate a label key, an annotation key or a finalizer: an optional domain, then a name."""
-    complaint = _mismatch(_QUALIFIED_WORDS, _QUALIFIED, "MyName", "my.name", "123-abc")
     *prefixes, name = key.split("/")
     if len(prefixes) > 1:
-        return [
-            f"a valid label key {complaint} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ]
+        complaint = f"a valid label key {_mismatch(*_QUALIFIED_RULE)} with an optional DNS subdomain prefix and '/'"
+        return [f"{complaint} (e.g. 'example.com/MyName')"]
     found = list[str]()
     for prefix in prefixes:
         complaints = dns_subdomain(prefix, unit="bytes") if prefix else ["must be non-empty"]
         found.extend(f"prefix part {each}" for each in complaints)
     if not name:
         found.append("name part must be non-empty")
-    found.extend(f"name part {each}" for each in _pattern_errors(name, _QUALIFIED, 63, complaint, "bytes"))
+    found.extend(f"name part {each}" for each in _pattern_errors(name, _QUALIFIED_RULE, 63, "bytes"))
     return found
 
 
 def label_value(value: str) -> list[str]:
-    words = (
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-        "and must start and end with an alphanumeric character"
-    )
-    pattern = f"({_QUALIFIED})?"
-    complaint = _mismatch(words, pattern, "MyValue", "my_value", "12345")
-    return _pattern_errors(value, pattern, 63, complaint, "bytes")
+    return _pattern_errors(value, _VALUE_RULE, 63, "bytes")
 
 
 def config_key(key: str) -> list[str]:
     """Validate a key of a Secret or ConfigMap: it becomes a file name."""
-    words = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-    complaint = _mismatch(words, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name")
-    found = _pattern_errors(key, _CONFIG_KEY, 253, complaint)
+    found = _pattern_errors(key, _CONFIG_RULE, 253)
     if key == ".":
         found.append("must not be '.'")
     elif key == "..":
@@ -130,7 +130,7 @@ def config_key(key: str) -> list[str]:
 MAX_ANNOTATION_BYTES = 256 * 1024
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 IMMUTABLE = "field is immutable"
-_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def metadata_validator(rule: NameRule = dns_subdomain) -> Validator:
@@ -151,20 +151,19 @@ def metadata_validator(rule: NameRule = dns_subdomain) -> Validator:
 
 
 def metadata_errors(metadata: Object, path: str, *, finalizers: bool = True) -> list[FieldError]:
-    found = [
-        *label_errors(metadata.get("labels") or {}, f"{path}.labels"),
-        *annotation_errors(metadata.get("annotations") or {}, f"{path}.annotations"),
-        *owner_errors(metadata.get("ownerReferences") or [], f"{path}.ownerReferences"),
-    ]
-    if finalizers:
-        found.extend(finalizer_errors(metadata.get("finalizers") or [], f"{path}.finalizers"))
+    found: list[FieldError] = []
+    for name, check in _METADATA_CHECKS.items():
+        if metadata.get(name) and (finalizers or name != "finalizers"):
+            found.extend(check(metadata[name], f"{path}.{name}"))
     return found
 
 
 def label_errors(labels: Mapping[str, str], path: str) -> Iterator[FieldError]:
     for key, value in labels.items():
-        yield from (invalid(path, key, complaint) for complaint in qualified_name(key))
-        yield from (invalid(path, value, complaint) for complaint in label_value(value))
+        for complaint in qualified_name(key):
+            yield invalid(path, key, complaint)
+        for complaint in label_value(value):
+            yield invalid(path, value, complaint)
 
 
 def annotation_errors(annotations: Mapping[str, str], path: str) -> Iterator[FieldError]:
@@ -217,11 +216,17 @@ def finalizer_errors(finalizers: list[str], path: str) -> Iterator[FieldError]:
 def unqualified_finalizers(finalizers: list[str], path: str) -> Iterator[FieldError]:
     """Validate what only built-in kinds forbid: finalizers without a domain."""
     for index, finalizer in enumerate(finalizers):
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid(f"{path}[{index}]", finalizer, detail)
 
 
+_METADATA_CHECKS: dict[str, Callable[[Any, str], Iterator[FieldError]]] = {
+    "labels": label_errors,
+    "annotations": annotation_errors,
+    "ownerReferences": owner_errors,
+    "finalizers": finalizer_errors,
+}
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 
 
@@ -233,8 +238,7 @@ def immutable_errors(new: Any, old: Any, path: str) -> list[FieldError]:
 def _new_errors(metadata: Object, rule: NameRule, *, namespaced: bool) -> Iterator[FieldError]:
     prefix = metadata.get("generateName") or ""
     if prefix:
-        for complaint in generated_prefix(rule)(prefix):
-            yield invalid("metadata.generateName", prefix, complaint)
+        yield from (invalid("metadata.generateName", prefix, told) for told in generated_prefix(prefix, rule))
     name = metadata.get("name") or ""
     if not name:
         yield required("metadata.name", "name or generateName is required")

@@ -152,13 +152,22 @@ class Schema:
 
     def __post_init__(self) -> None:
         below = [*self.properties.values(), *filter(None, (self.additional, self.items))]
-        found = set[str]().union(*(schema.contains for schema in below))
-        if self.has_default:
-            found.add("defaults")
-        if self.rules:
-            found.add("rules")
-        if self.list_type != "atomic":
-            found.add("unique lists")
-        if self.embedded_resource:
-            found.add("embedded")
-        object.__setattr__(self, "contains", frozenset(found))
+        own = {
+            "defaults": self.has_default,
+            "rules": bool(self.rules),
+            "unique lists": self.list_type != "atomic",
+            "embedded": self.embedded_resource,
+        }
+        found = frozenset(name for name, is_here in own.items() if is_here)
+        object.__setattr__(self, "contains", found.union(*(schema.contains for schema in below)))
+
+    def field(self, key: str) -> Schema:
+        """Return the schema of a field; what is not described may be anything."""
+        return self.properties.get(key) or self.additional or ANYTHING
+
+    @property
+    def item(self) -> Schema:
+        return self.items or ANYTHING
+
+
+ANYTHING = Schema("any", preserve_unknown=True)

@@ -2,10 +2,12 @@
 
 import base64
 import ipaddress
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -34,36 +36,19 @@ def _in_form(pattern: str, longest: int = 1024) -> Callable[[str], bool]:
     return check
 
 
-def _is_date(text: str) -> bool:
-    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
-        return False
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_datetime(text: str) -> bool:
-    return parse_any_rfc3339(text.upper()) is not None
-
-
-def _is_base64(text: str) -> bool:
-    try:
-        base64.b64decode(text, validate=True)
-    except ValueError:
-        return False
-    return bool(text)
-
-
-def _is_ip(version: int) -> Callable[[str], bool]:
+def _parses(read: Callable[[str], object]) -> Callable[[str], bool]:
     def check(text: str) -> bool:
         try:
-            return ipaddress.ip_address(text).version == version
+            read(text)
         except ValueError:
             return False
+        return True
 
     return check
+
+
+_is_date = _parses(date.fromisoformat)
+_is_base64 = _parses(partial(base64.b64decode, validate=True))
 
 
 def _is_uri(text: str) -> bool:
@@ -82,26 +67,20 @@ _DURATION = r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)"
 _DURATION_IN_WORDS = r"(?:\d+\s*(?:ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)\w*\s*)+"
 
 _CHECKS: dict[str, Callable[[str], bool]] = {
-    "byte": _is_base64,
-    "date": _is_date,
-    "datetime": _is_datetime,
+    "byte": lambda text: bool(text) and _is_base64(text),
+    "date": lambda text: re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII) is not None and _is_date(text),
+    "datetime": lambda text: parse_any_rfc3339(text.upper()) is not None,
     "duration": _in_form(f"{_DURATION}|{_DURATION_IN_WORDS}"),
     "hostname": lambda text: len(text) <= 255 and re.fullmatch(_HOSTNAME, text) is not None,  # of any alphabet
-    "ipv4": _is_ip(4),
-    "ipv6": _is_ip(6),
+    "ipv4": _parses(ipaddress.IPv4Address),
+    "ipv6": _parses(ipaddress.IPv6Address),
     "uri": _is_uri,
     "uuid": _in_form(r"(?i:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})"),
 }
 
 
-class _Absent:
-    """There is no earlier value; None would be a JSON null."""
-
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT: Final = _Absent()
+ABSENT: Final = object()
+"""There is no earlier value; None would be a JSON null."""
 
 
 def old_field(old: Any, schema: Schema, key: str) -> Any:
@@ -120,7 +99,7 @@ def old_items(old: Any, schema: Schema) -> Callable[[Any], Any] | None:
 
 
 def item_key(item: dict[str, Any], schema: Schema) -> bytes:
-    defaults = schema.items.properties if schema.items is not None else {}
+    defaults = schema.item.properties
     return encode_identity(
         [item.get(key, defaults[key].default if key in defaults else None) for key in schema.list_map_keys]
     )
@@ -141,19 +120,16 @@ def check_string(value: str, rules: Mapping[str, Any], path: str, errors: list[F
 
 
 def check_number(value: float, rules: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    factor, low, high = rules.get("multipleOf"), rules.get("minimum"), rules.get("maximum")
+    factor = rules.get("multipleOf")
     if factor and value % factor:
         errors.append(field_errors.invalid(path, value, f"{path} in body should be a multiple of {go_number(factor)}"))
-    if low is not None:
-        exclusive = rules.get("exclusiveMinimum", False)
-        if value < low or (exclusive and value == low):
-            words = "greater than" if exclusive else "greater than or equal to"
-            errors.append(field_errors.invalid(path, value, f"{path} in body should be {words} {go_number(low)}"))
-    if high is not None:
-        exclusive = rules.get("exclusiveMaximum", False)
-        if value > high or (exclusive and value == high):
-            words = "less than" if exclusive else "less than or equal to"
-            errors.append(field_errors.invalid(path, value, f"{path} in body should be {words} {go_number(high)}"))
+    for bound, exclusive, is_beyond, words in (
+        (rules.get("minimum"), rules.get("exclusiveMinimum"), operator.lt, "greater than"),
+        (rules.get("maximum"), rules.get("exclusiveMaximum"), operator.gt, "less than"),
+    ):
+        if bound is not None and (is_beyond(value, bound) or (exclusive and value == bound)):
+            told = f"{path} in body should be {words}{'' if exclusive else ' or equal to'} {go_number(bound)}"
+            errors.append(field_errors.invalid(path, value, told))
 
 
 def check_size(size: int, rules: Mapping[str, Any], what: str, path: str, errors: list[FieldError]) -> None:
@@ -185,19 +161,23 @@ def _matches(pattern: str, value: str) -> bool:
         return False
 
 
-def _containing(feature: str, value: Any, schema: Schema | None, path: str) -> Iterator[tuple[Any, Schema, str]]:
+def _containing(feature: str, value: Any, schema: Schema, path: str) -> Iterator[tuple[Any, Schema, str]]:
     """Yield the values, here and below, whose schemas contain a feature, each with its schema and path."""
-    if schema is None or feature not in schema.contains:
+    if feature not in schema.contains:
         return
     yield value, schema, path
     if type(value) is dict:
         for key, item in value.items():
-            known = schema.properties.get(key)
-            place = f"{path}[{key}]" if known is None else f"{path}.{key}" if path else key
-            yield from _containing(feature, item, known or schema.additional, place)
+            yield from _containing(feature, item, schema.field(key), field_path(schema, path, key))
     elif type(value) is list:
         for index, item in enumerate(value):
-            yield from _containing(feature, item, schema.items, f"{path}[{index}]")
+            yield from _containing(feature, item, schema.item, f"{path}[{index}]")
+
+
+def field_path(schema: Schema, path: str, key: str) -> str:
+    if key not in schema.properties:
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key
 
 
 def _check_embedded(value: dict[str, Any], prefix: str, errors: list[FieldError]) -> None:
@@ -235,44 +215,22 @@ def check_junctors(value: Any, schema: Schema, path: str, errors: list[FieldErro
             check(value, branch, path, ABSENT, branch_errors)
         return found
 
-    if "anyOf" in rules:
-        _any_of(rules["anyOf"], outcomes(rules["anyOf"]), value, path, errors)
-    if "oneOf" in rules:
-        _one_of(rules["oneOf"], outcomes(rules["oneOf"]), value, path, errors)
-    if "allOf" in rules:
-        _all_of(outcomes(rules["allOf"]), path, errors)
+    def refuse(told: str) -> None:
+        errors.append(field_errors.invalid("<nil>", "", f"{show(path)} must {told}"))
+
+    if "anyOf" in rules and all(found := outcomes(rules["anyOf"])):
+        refuse("validate at least one schema (anyOf)")
+        errors.extend(_closest(rules["anyOf"], found, value))
+    if "oneOf" in rules and (fitting := (found := outcomes(rules["oneOf"])).count([])) != 1:
+        told = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
+        refuse(f"validate one and only one schema (oneOf). {told}")
+        if not fitting:
+            errors.extend(_closest(rules["oneOf"], found, value))
+    if "allOf" in rules and any(found := outcomes(rules["allOf"])):
+        errors.extend(chain.from_iterable(found))
+        refuse(f"validate all the schemas (allOf){'. None validated' if all(found) else ''}")
     if "not" in rules and not outcomes([rules["not"]])[0]:
-        errors.append(field_errors.invalid("<nil>", "", f"{show(path)} must not validate the schema (not)"))
-
-
-def _any_of(
-    schemas: Sequence[Schema], found: list[list[FieldError]], value: Any, path: str, errors: list[FieldError]
-) -> None:
-    if all(found):
-        errors.append(field_errors.invalid("<nil>", "", f"{show(path)} must validate at least one schema (anyOf)"))
-        errors.extend(_closest(schemas, found, value))
-
-
-def _one_of(
-    schemas: Sequence[Schema], found: list[list[FieldError]], value: Any, path: str, errors: list[FieldError]
-) -> None:
-    fitting = found.count([])
-    if fitting == 1:
-        return
-    told = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
-    errors.append(
-        field_errors.invalid("<nil>", "", f"{show(path)} must validate one and only one schema (oneOf). {told}")
-    )
-    if not fitting:
-        errors.extend(_closest(schemas, found, value))
-
-
-def _all_of(found: list[list[FieldError]], path: str, errors: list[FieldError]) -> None:
-    for branch_errors in found:
-        errors.extend(branch_errors)
-    if any(found):
-        told = ". None validated" if all(found) else ""
-        errors.append(field_errors.invalid("<nil>", "", f"{show(path)} must validate all the schemas (allOf){told}"))
+        refuse("not validate the schema (not)")
 
 
 def _closest(schemas: Sequence[Schema], found: list[list[FieldError]], value: Any) -> list[FieldError]:

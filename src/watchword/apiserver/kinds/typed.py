@@ -6,16 +6,16 @@ always writes them or has a default for them, instants, quantities and base64 ta
 
 import base64
 import re
-from collections.abc import Callable
-from functools import cache, lru_cache
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache, partial
+from typing import Any, NoReturn
 
 from msgspec import Struct, field
 
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, Resource
 from watchword.api.time import parse_any_rfc3339, rfc3339, rfc3339_micro
-from watchword.apiserver.kinds.messages import UNIONS, Field, Messages, messages, zero
+from watchword.apiserver.kinds.messages import UNIONS, Field, messages, zero
 from watchword.apiserver.serving.bodies import json_type
 from watchword.apiserver.serving.errors import WrongFieldType
 
@@ -36,47 +36,24 @@ class TypeMismatch(Exception):
         self.wanted = wanted
 
 
-def coerce_scalar(kind: str, value: Any) -> Any:
-    if kind == "string":
-        return value if isinstance(value, str) else _mismatch(value, "string")
-    if kind == "bool":
-        return value if isinstance(value, bool) else _mismatch(value, "bool")
-    if kind in _INTEGERS:
-        return _integer(value, kind)
-    if kind in ("time", "microtime"):
-        return _time(value, micro=kind == "microtime")
-    return _OTHERS[kind](value)
-
-
-def _mismatch(value: Any, wanted: str) -> Any:
+def _mismatch(value: Any, wanted: str) -> NoReturn:
     raise TypeMismatch(found=json_type(value), wanted=wanted)
 
 
 def _integer(value: Any, kind: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeMismatch(found=json_type(value), wanted=kind)
-    bits = _INTEGERS[kind]
     if isinstance(value, float):
         raise TypeMismatch(found=f"number {value:g}", wanted=kind)
-    if not -(2**bits) <= value < 2**bits:
+    if json_type(value) != "number":
+        _mismatch(value, kind)
+    if not -(2 ** _INTEGERS[kind]) <= value < 2 ** _INTEGERS[kind]:
         raise TypeMismatch(found=f"number {value}", wanted=kind)
-    return value
-
-
-def _double(value: Any) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeMismatch(found=json_type(value), wanted="float64")
-    return value
-
-
-def _int_or_string(value: Any) -> int | str:
-    return value if isinstance(value, str) else _integer(value, "int32")
+    return int(value)
 
 
 def _strings(value: Any) -> list[str]:
     if not isinstance(value, list):
-        raise TypeMismatch(found=json_type(value), wanted="[]string")
-    return [coerce_scalar("string", item or "") for item in value]
+        _mismatch(value, "[]string")
+    return [_COERCIONS["string"](item or "") for item in value]
 
 
 def _quantity(value: Any) -> str:
@@ -91,7 +68,7 @@ def _quantity(value: Any) -> str:
 
 def _bytes(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeMismatch(found=json_type(value), wanted="[]uint8")
+        _mismatch(value, "[]uint8")
     text = value.replace("\n", "").replace("\r", "")
     try:
         base64.b64decode(text, validate=True)
@@ -109,7 +86,7 @@ def _first_bad_byte(text: str) -> int:
 
 def _time(value: Any, *, micro: bool) -> str:
     if not isinstance(value, str):
-        raise TypeMismatch(found=json_type(value), wanted="string")
+        _mismatch(value, "string")
     # An object carries the times of its creation and its managers in every write; no time is much longer than these.
     read = _known_time if len(value) <= len(_MICRO_LAYOUT) else _canonical_time
     canonical = read(value, micro=micro)
@@ -129,11 +106,17 @@ def _canonical_time(value: str, *, micro: bool) -> str | None:
 _known_time = lru_cache(maxsize=4096)(_canonical_time)
 
 
-_OTHERS: dict[str, Callable[[Any], Any]] = {
-    "double": _double,
+_COERCIONS: dict[str, Callable[[Any], Any]] = {
+    "string": lambda value: value if isinstance(value, str) else _mismatch(value, "string"),
+    "bool": lambda value: value if isinstance(value, bool) else _mismatch(value, "bool"),
+    "int32": partial(_integer, kind="int32"),
+    "int64": partial(_integer, kind="int64"),
+    "time": partial(_time, micro=False),
+    "microtime": partial(_time, micro=True),
+    "double": lambda value: value if json_type(value) == "number" else _mismatch(value, "float64"),
     "bytes": _bytes,
     "quantity": _quantity,
-    "intstr": _int_or_string,
+    "intstr": lambda value: value if isinstance(value, str) else _integer(value, "int32"),
     "strings": _strings,
     "json": lambda value: value,
 }
@@ -150,26 +133,16 @@ class _FieldContext(Struct, frozen=True):
     field: Field
     struct: str
     prefix: str  # the embedded struct, when the field is inlined
-
-
-class _MessageFields(Struct, frozen=True):
-    """The fields of a message by name, in the order in which they are written."""
-
-    contexts: dict[str, _FieldContext]
-    positions: dict[str, int]
-    always: frozenset[str]  # written even when they are absent: kept empty, or with a default
-
-    def concerned(self, value: Object) -> list[str]:
-        """Return the fields that a value states or that are always written: few of those there are."""
-        return sorted((self.contexts.keys() & value.keys()) | self.always, key=self.positions.__getitem__)
+    always: bool  # written even when it is absent: kept empty, or with a default
+    plain: bool  # a string, which needs no conversion
+    keeps_empty: bool  # written when it is present, though empty: a message is a pointer or always written
 
 
 class TypedDecoder(Struct, frozen=True):
     """Gives objects the shape of their message."""
 
-    messages: Messages
-    has_defaults: bool = True
-    _fields: dict[str, _MessageFields] = field(default_factory=dict)
+    has_defaults: bool
+    _fields: dict[str, list[_FieldContext]] = field(default_factory=dict)
 
     def conform(self, message: str, obj: Object) -> Object:
         """Return the object in the shape of its message; raises TypeMismatch."""
@@ -197,20 +170,16 @@ class TypedDecoder(Struct, frozen=True):
         if depth > _DEEPEST:
             raise TypeMismatch("json: exceeded max depth")
         shaped: Object = {}
-        fields = self._fields_of(name)
-        for key in fields.concerned(value):
-            place = fields.contexts[key]
-            each = place.field
+        for place in self._fields_of(name):
+            key = place.field.name
             given = value.get(key)
             if given is not None:
-                plain = type(given) is str and each.type == "string" and not each.shape  # most: nothing to convert
-                fit = given if plain else self._fit(place, given, path, depth)
-                # A present message is a pointer or always written: an empty one is meaningful.
-                if fit or each.always or each.pointer or (each.is_message and not each.shape):
+                fit = given if place.plain and type(given) is str else self._fit(place, given, path, depth)
+                if fit or place.keeps_empty:
                     shaped[key] = fit
                     continue
-            if key in fields.always:
-                shaped[key] = self._empty(each, depth)
+            if place.always:
+                shaped[key] = self._empty(place.field, depth)
         return shaped
 
     def _fit(self, place: _FieldContext, value: Any, path: str, depth: int) -> Any:
@@ -248,7 +217,7 @@ class TypedDecoder(Struct, frozen=True):
         if value is None and kind != "json":
             value = {} if "." in kind else "" if kind == "bytes" else zero(kind)
         if "." not in kind:
-            return coerce_scalar(kind, value)
+            return _COERCIONS[kind](value)
         if not isinstance(value, dict):
             raise TypeMismatch(found=json_type(value), wanted=_go_name(kind))
         return self._message(kind, value, path, depth + 1)
@@ -260,29 +229,23 @@ class TypedDecoder(Struct, frozen=True):
             return [self._message(SCHEMA, item, path, depth + 1) if isinstance(item, dict) else item for item in value]
         return value
 
-    def _fields_of(self, name: str) -> _MessageFields:
+    def _fields_of(self, name: str) -> list[_FieldContext]:
         known = self._fields.get(name)
         if known is None:
-            contexts = dict(self._collect(name, ""))
-            positions = {key: position for position, key in enumerate(contexts)}
-            always = frozenset(
-                key
-                for key, context in contexts.items()
-                if context.field.always or (self.has_defaults and context.field.default is not None)
-            )
-            known = self._fields[name] = _MessageFields(contexts, positions, always)
+            known = self._fields[name] = list(self._collect(name, ""))
         return known
 
-    def _collect(self, name: str, prefix: str) -> list[tuple[str, _FieldContext]]:
+    def _collect(self, name: str, prefix: str) -> Iterator[_FieldContext]:
         struct = name.rpartition(".")[2]
-        found: list[tuple[str, _FieldContext]] = []
-        for each in self.messages[name].fields:
+        for each in messages()[name].fields:
             if each.inline:
                 embedded = each.type.rpartition(".")[2]
-                found.extend(self._collect(each.type, f"{prefix}{embedded}."))
+                yield from self._collect(each.type, f"{prefix}{embedded}.")
             else:
-                found.append((each.name, _FieldContext(each, struct, prefix)))
-        return found
+                always = each.always or (self.has_defaults and each.default is not None)
+                keeps_empty = each.always or each.pointer or (each.is_message and not each.shape)
+                plain = each.type == "string" and not each.shape
+                yield _FieldContext(each, struct, prefix, always, plain, keeps_empty)
 
 
 def _go_name(kind: str) -> str:
@@ -294,4 +257,4 @@ def _go_name(kind: str) -> str:
 
 @cache
 def typed(*, has_defaults: bool = True) -> TypedDecoder:
-    return TypedDecoder(messages(), has_defaults)
+    return TypedDecoder(has_defaults)

@@ -6,7 +6,7 @@ from typing import Any
 from watchword.api.json import same_json
 from watchword.apiserver.kinds.from_openapi import Node, text
 from watchword.apiserver.kinds.schema import Schema
-from watchword.apiserver.kinds.schema_validation import ABSENT, old_field, old_items
+from watchword.apiserver.kinds.schema_validation import ABSENT, field_path, old_field, old_items
 from watchword.apiserver.serving.field_errors import duplicate, forbidden, invalid, required
 from watchword.apiserver.serving.model import FieldError
 from watchword.cel.evaluate import compile_expression
@@ -14,35 +14,26 @@ from watchword.cel.functions import CelError, NoSuchOverload, OptionalValue
 from watchword.cel.syntax import CelSyntaxError
 
 
-def check_rules(value: Any, schema: Schema | None, path: str, old: Any, errors: list[FieldError]) -> None:
+def check_rules(value: Any, schema: Schema, path: str, old: Any, errors: list[FieldError]) -> None:
     """Append what the rules at this value and below refuse; rules stored before they were refused are passed over."""
-    if schema is None or value is None or "rules" not in schema.contains:
+    if value is None or "rules" not in schema.contains:
         return
     for rule in schema.rules:
         errors.extend(_rule_errors(rule, value, schema, path, old))
     if type(value) is dict:
         for key, item in value.items():
-            known = schema.properties.get(key)
-            below = f"{path}[{key}]" if known is None else f"{path}.{key}" if path else key
-            check_rules(item, known or schema.additional, below, old_field(old, schema, key), errors)
+            check_rules(item, schema.field(key), field_path(schema, path, key), old_field(old, schema, key), errors)
     elif type(value) is list:
         before = old_items(old, schema)
         for index, item in enumerate(value):
-            check_rules(item, schema.items, f"{path}[{index}]", before(item) if before else ABSENT, errors)
-
-
-def _is_supported(rule: Node) -> bool:
-    try:
-        compile_expression(text(rule, "rule"))
-    except CelSyntaxError:
-        return False
-    return True
+            check_rules(item, schema.item, f"{path}[{index}]", before(item) if before else ABSENT, errors)
 
 
 def _rule_errors(rule: Node, value: Any, schema: Schema, path: str, old: Any) -> Iterator[FieldError]:
-    if not _is_supported(rule):
+    try:
+        expression = compile_expression(text(rule, "rule"))
+    except CelSyntaxError:
         return
-    expression = compile_expression(text(rule, "rule"))
     is_transition = "oldSelf" in expression.referenced_variables
     has_past = old is not ABSENT and old is not None
     if is_transition and not has_past and not rule.get("optionalOldSelf"):
@@ -59,12 +50,10 @@ def _rule_errors(rule: Node, value: Any, schema: Schema, path: str, old: Any) ->
         yield _rule_error(rule, variables, schema, path)
 
 
-_NO_SIGNATURE = "call arguments did not match a supported operator, function or macro signature"
-
-
 def _failure(error: CelError, rule_text: str) -> str:
     if isinstance(error, NoSuchOverload):
-        return f"'{error}': {_NO_SIGNATURE} for rule: {rule_text}"
+        told = "call arguments did not match a supported operator, function or macro signature"
+        return f"'{error}': {told} for rule: {rule_text}"
     return f"{error} evaluating rule: {rule_text}"
 
 

@@ -25,16 +25,14 @@ def validate_required(operation: Operation) -> list[FieldError]:
     return list(_missing(spec, operation.kind.schema.properties["spec"], "spec"))
 
 
-def _missing(value: Any, schema: Schema | None, path: str) -> Iterator[FieldError]:
-    if schema is None:
-        return
+def _missing(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     if isinstance(value, dict):
         yield from (required(f"{path}.{name}") for name in schema.required if value.get(name) in (None, "", []))
         for name, item in value.items():
-            yield from _missing(item, schema.properties.get(name, schema.additional), f"{path}.{name}")
+            yield from _missing(item, schema.field(name), f"{path}.{name}")
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _missing(item, schema.items, f"{path}[{index}]")
+            yield from _missing(item, schema.item, f"{path}[{index}]")
 
 
 def validate_pod(operation: Operation) -> list[FieldError]:

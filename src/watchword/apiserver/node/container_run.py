@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.api.meta import Object
 from watchword.apiserver.node.model import HttpProbe, Launch, Runner, Running
 from watchword.apiserver.serving.model import Now
 
@@ -20,8 +19,6 @@ FORGIVEN_AFTER = 600.0
 FIRST_LOOK = 0.1
 CANNOT_START = 128
 
-Probe = tuple[HttpProbe, Object]
-
 
 class ContainerTermination(Struct, frozen=True):
     """How a container ended."""
@@ -29,11 +26,7 @@ class ContainerTermination(Struct, frozen=True):
     exit_code: int
     started_at: datetime
     finished_at: datetime
-    reason: str = ""
-
-    @property
-    def reason_text(self) -> str:
-        return self.reason or ("Completed" if self.exit_code == 0 else "Error")
+    reason: str
 
 
 class ContainerState(Struct, frozen=True):
@@ -57,19 +50,13 @@ def choose_backoff(failures: int) -> float:
     return 0.0 if failures <= 1 else min(FIRST_BACKOFF * 2.0 ** min(failures - 2, 10), LONGEST_BACKOFF)
 
 
-class ContainerPlan(Struct, frozen=True):
-    """All that is decided about a container before it runs."""
-
-    launch: Launch
-    policy: str
-    readiness: Probe | None = None
-    liveness: Probe | None = None
-
-
 class ContainerRun(Struct):
     """One container; `changed` is called whenever `state` is another."""
 
-    plan: ContainerPlan
+    launch: Launch
+    policy: str
+    readiness: HttpProbe | None
+    liveness: HttpProbe | None
     runner: Runner
     now: Now
     changed: Callable[[], None]
@@ -102,7 +89,7 @@ class ContainerRun(Struct):
             ended = await self._run_once()
             long = (ended.finished_at - ended.started_at).total_seconds() > FORGIVEN_AFTER
             failures = 1 if long else failures + 1
-            if self._stopping.is_set() or not is_restart_needed(self.plan.policy, ended.exit_code):
+            if self._stopping.is_set() or not is_restart_needed(self.policy, ended.exit_code):
                 self._set(running_since=None, ended=ended, ready=False)
                 return
             delay = choose_backoff(failures)
@@ -113,18 +100,20 @@ class ContainerRun(Struct):
                 message=f"back-off {delay:g}s restarting failed container",
                 last=ended,
             )
-            await self._pause(delay)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._stopping.wait()
             self._set(restarts=self.state.restarts + 1)
 
     async def _run_once(self) -> ContainerTermination:
         started = self.now()
         try:
-            process = self._process = await self.runner.start(self.plan.launch)
+            process = self._process = await self.runner.start(self.launch)
         except OSError as cause:
             return ContainerTermination(CANNOT_START, started, self.now(), f"StartError: {cause.strerror}")
         if self._stopping.is_set():
             process.terminate()
-        self._set(running_since=started, ready=self.plan.readiness is None)
+        self._set(running_since=started, ready=self.readiness is None)
         try:
             async with self._probing(process):
                 code = await process.wait()
@@ -133,11 +122,12 @@ class ContainerRun(Struct):
             raise
         finally:
             self._process = None
-        return ContainerTermination(code, started, self.now())
+        return ContainerTermination(code, started, self.now(), "Error" if code else "Completed")
 
     @asynccontextmanager
     async def _probing(self, process: Running) -> AsyncIterator[None]:
-        probes = [self._watch_readiness(process), self._watch_liveness(process)]
+        watches = ((self._watch_readiness, self.readiness), (self._watch_liveness, self.liveness))
+        probes = [watch(process, probe) for watch, probe in watches if probe is not None]
         tasks = [asyncio.get_running_loop().create_task(probe) for probe in probes]
         try:
             yield
@@ -146,43 +136,24 @@ class ContainerRun(Struct):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _watch_readiness(self, process: Running) -> None:
-        if self.plan.readiness is None:
-            return
-        probe_spec, timing = self.plan.readiness
-        period = float(timing.get("periodSeconds") or 10)
+    async def _watch_readiness(self, process: Running, probe: HttpProbe) -> None:
         failures, pause = 0, FIRST_LOOK
-        await asyncio.sleep(float(timing.get("initialDelaySeconds") or 0))
+        await asyncio.sleep(probe.delay)
         while True:
-            if await process.probe(probe_spec):
-                failures = 0
-                self._set(ready=True)
-            else:
-                failures += 1
-                if failures >= int(timing.get("failureThreshold") or 3):
-                    self._set(ready=False)
+            failures = 0 if await process.probe(probe) else failures + 1
+            if failures in (0, probe.failure_threshold):
+                self._set(ready=failures == 0)
             # While it is not ready, it is probed more often, so that it becomes ready soon.
-            pause = period if self.state.ready else min(period, pause * 1.5)
+            pause = probe.period if self.state.ready else min(probe.period, pause * 1.5)
             await asyncio.sleep(pause)
 
-    async def _watch_liveness(self, process: Running) -> None:
-        if self.plan.liveness is None:
-            return
-        probe_spec, timing = self.plan.liveness
-        period = float(timing.get("periodSeconds") or 10)
+    async def _watch_liveness(self, process: Running, probe: HttpProbe) -> None:
         failures = 0
-        await asyncio.sleep(max(period, float(timing.get("initialDelaySeconds") or 0)))
-        while failures < int(timing.get("failureThreshold") or 3):
-            failures = 0 if await process.probe(probe_spec) else failures + 1
-            await asyncio.sleep(period)
+        await asyncio.sleep(max(probe.period, probe.delay))
+        while failures < probe.failure_threshold:
+            failures = 0 if await process.probe(probe) else failures + 1
+            await asyncio.sleep(probe.period)
         process.kill()
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            return
 
     def _set(self, **changes: Any) -> None:
         changed = replace(self.state, **changes)

@@ -175,8 +175,8 @@ def _relocate_path(text: str, mounts: Mapping[str, Path]) -> str:
     return text
 
 
-def probe_of(pod: Object, container: Object, name: str) -> tuple[HttpProbe, Object] | None:
-    """Return a probe of a container and its timing, None when there is none that this node supports."""
+def probe_of(pod: Object, container: Object, name: str) -> HttpProbe | None:
+    """Return a probe of a container, None when there is none that this node supports."""
     row = container.get(name) or {}
     http = row.get("httpGet")
     if not http:
@@ -186,4 +186,12 @@ def probe_of(pod: Object, container: Object, name: str) -> tuple[HttpProbe, Obje
     if not isinstance(port, int):
         return None
     host = str(http.get("host") or (pod.get("status") or {}).get("podIP") or "127.0.0.1")
-    return HttpProbe(host, port, str(http.get("path") or "/"), float(row.get("timeoutSeconds") or 1)), row
+    return HttpProbe(
+        host,
+        port,
+        path=str(http.get("path") or "/"),
+        timeout=float(row.get("timeoutSeconds") or 1),
+        delay=float(row.get("initialDelaySeconds") or 0),
+        period=float(row.get("periodSeconds") or 10),
+        failure_threshold=int(row.get("failureThreshold") or 3),
+    )

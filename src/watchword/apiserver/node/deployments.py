@@ -1,50 +1,35 @@
 """Rolls deployments out, one replica set for each pod template, and keeps the pods of replica sets."""
 
 import hashlib
+from datetime import datetime
 
 import orjson
 
-from watchword.api.conditions import Condition, find_condition, is_true, merge_condition
+from watchword.api.conditions import Condition, conditions_of, is_true, merge_condition
 from watchword.api.json import copy_json
-from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, owner_reference
+from watchword.api.meta import Object, ObjectKey, annotations_of, labels_of, owner_reference
 from watchword.api.resources import DEPLOYMENTS, PODS
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
+from watchword.apiserver.controllers.worker import delete_if_unchanged, update_status
 from watchword.apiserver.kinds.catalog import REPLICA_SETS
-from watchword.apiserver.node.pod_factory import (
-    RETRY_SECONDS,
-    NodeEvents,
-    PodFactory,
-    controlled_by,
-    enqueue_owner,
-    is_active,
-)
-from watchword.apiserver.serving.model import ApiError, Now, Registry
+from watchword.apiserver.node.pod_factory import PodFactory, WorkloadController, is_active
+from watchword.apiserver.serving.model import Now
 from watchword.apiserver.serving.write import SUFFIX_ALPHABET
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
 
 
-class DeploymentController:
-    """Triggered by deployments and their replica sets."""
+class DeploymentController(WorkloadController):
+    """Rolls a deployment out: a replica set for each pod template."""
 
-    def __init__(self, registry: Registry, now: Now) -> None:
-        self.registry = registry
-        self.now = now
-        self.worker: Worker[ObjectKey] = Worker("deployments", self.sync)
+    resource = DEPLOYMENTS
+    controlled = REPLICA_SETS
 
-    def watches(self) -> Watches:
-        return {
-            DEPLOYMENTS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
-            REPLICA_SETS: lambda _change, new: enqueue_owner(self.worker, new, "Deployment"),
-        }
+    now: Now
 
-    async def sync(self, key: ObjectKey) -> float | None:
-        found = self.registry.get(DEPLOYMENTS, key)
-        if found is None or is_deleting(found):
-            return None
-        sets = sorted(controlled_by(self.registry, REPLICA_SETS, found), key=revision_of)
+    async def reconcile(self, found: Object) -> float | None:
+        sets = sorted(self.controlled_by(found), key=revision_of)
         own = template_hash(found["spec"]["template"])
         new = next((each for each in sets if labels_of(each).get(HASH_LABEL) == own), None)
         old = [each for each in sets if each is not new]
@@ -85,36 +70,24 @@ class DeploymentController:
                 await delete_if_unchanged(self.registry, REPLICA_SETS, each)
 
     async def _report(self, found: Object, new: Object | None, sets: list[Object]) -> float | None:
-        old, now = found.get("status") or {}, self.now()
+        now, annotations, wait = self.now(), dict(annotations_of(found)), None
         status = rollout_status(found, new, sets)
-        rows: list[Object] = old.get("conditions") or []
-        for condition in rollout_conditions(found, new, status):
-            rows = merge_condition(rows, condition, now=now) or rows
-        rows = _with_update_times(rows, old.get("conditions") or [], rfc3339(now))
-        late, wait = self._decide_progress(found, rows, new) if new is not None else (None, None)
-        if late is not None:
-            rows = merge_condition(rows, late, now=now) or rows
-        status["conditions"] = rows
-        annotations = dict(annotations_of(found))
+        conditions = [decide_availability(found, status)]
         if new is not None:
             annotations[REVISION] = annotations_of(new).get(REVISION, "1")
-        if status != old or annotations != annotations_of(found):
+            progress, wait = decide_progress(found, new["metadata"]["name"], status, now=now)
+            conditions.append(progress)
+        rows = conditions_of(found)
+        for condition in conditions:
+            merged = merge_condition(rows, condition, now=now)
+            if merged is not None:
+                dated = {"lastUpdateTime": rfc3339(now)}
+                rows = [{**row, **dated} if row["type"] == condition.type else row for row in merged]
+        status["conditions"] = rows
+        if status != (found.get("status") or {}) or annotations != annotations_of(found):
             metadata = {**found["metadata"], "annotations": annotations}
             await self.registry.update(DEPLOYMENTS, {**found, "metadata": metadata, "status": status}, "status")
         return wait
-
-    def _decide_progress(self, found: Object, rows: list[Object], new: Object) -> tuple[Condition | None, float | None]:
-        """Return when a rollout has taken too long, or the seconds until that is known."""
-        progressing = next((row for row in rows if row["type"] == "Progressing"), None)
-        if progressing is None or progressing.get("reason") != "ReplicaSetUpdated" or found["spec"].get("paused"):
-            return None, None
-        now, deadline = self.now(), int(found["spec"].get("progressDeadlineSeconds") or 600)
-        since = parse_rfc3339(progressing.get("lastUpdateTime") or "") or now
-        left = deadline - (now - since).total_seconds()
-        if left > 0:
-            return None, left
-        message = f'ReplicaSet "{new["metadata"]["name"]}" has timed out progressing.'
-        return Condition.false("Progressing", "ProgressDeadlineExceeded", message), None
 
 
 def revision_of(found: Object) -> int:
@@ -163,67 +136,45 @@ def rollout_status(found: Object, new: Object | None, sets: list[Object]) -> Obj
     return {name: value for name, value in numbers.items() if value}
 
 
-def rollout_conditions(found: Object, new: Object | None, status: Object) -> list[Condition]:
+def decide_availability(found: Object, status: Object) -> Condition:
     replicas = int(found["spec"].get("replicas") or 0)
-    available = int(status.get("availableReplicas") or 0)
-    if available >= replicas - replicas // 4:
-        first = Condition.true("Available", "MinimumReplicasAvailable", "Deployment has minimum availability.")
-    else:
-        first = Condition.false(
-            "Available", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
-        )
-    if new is None:
-        return [first]
-    name = new["metadata"]["name"]
-    done = status.get("updatedReplicas", 0) == status.get("replicas", 0) == replicas == available
-    if done:
-        return [
-            first,
-            Condition.true(
-                "Progressing", "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.'
-            ),
-        ]
-    before = find_condition(found, "Progressing")
-    if before is not None and before.reason == "ProgressDeadlineExceeded" and f'"{name}"' in before.message:
-        return [first]
-    return [first, Condition.true("Progressing", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')]
+    if int(status.get("availableReplicas") or 0) >= replicas - replicas // 4:
+        return Condition.true("Available", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    message = "Deployment does not have minimum availability."
+    return Condition.false("Available", "MinimumReplicasUnavailable", message)
 
 
-def _with_update_times(rows: list[Object], before: list[Object], now: str) -> list[Object]:
-    known = {row["type"]: row for row in before}
-    dated = []
-    for row in rows:
-        old = known.get(row["type"], {})
-        same = all(old.get(name) == row.get(name) for name in ("status", "reason", "message"))
-        dated.append({**row, "lastUpdateTime": old["lastUpdateTime"] if same and old.get("lastUpdateTime") else now})
-    return dated
+def decide_progress(found: Object, name: str, status: Object, *, now: datetime) -> tuple[Condition, float | None]:
+    """Return how the rollout of a replica set is, and the seconds until it has taken too long."""
+    spec, replicas = found["spec"], int(found["spec"].get("replicas") or 0)
+    if all(status.get(number, 0) == replicas for number in ("replicas", "updatedReplicas", "availableReplicas")):
+        message = f'ReplicaSet "{name}" has successfully progressed.'
+        return Condition.true("Progressing", "NewReplicaSetAvailable", message), None
+    progressing = Condition.true("Progressing", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')
+    late = Condition.false("Progressing", "ProgressDeadlineExceeded", f'ReplicaSet "{name}" has timed out progressing.')
+    before = next((row for row in conditions_of(found) if row["type"] == "Progressing"), {})
+    if before.get("message") == late.message:
+        return late, None
+    if spec.get("paused"):
+        return progressing, None
+    text = before.get("lastUpdateTime") if before.get("message") == progressing.message else None
+    left = int(spec.get("progressDeadlineSeconds") or 600) - (now - (parse_rfc3339(text or "") or now)).total_seconds()
+    return (progressing, left) if left > 0 else (late, None)
 
 
-class ReplicaSetController:
-    """Triggered by replica sets and their pods."""
+class ReplicaSetController(WorkloadController):
+    """Keeps the number of pods of a replica set."""
 
-    def __init__(self, registry: Registry, pod_factory: PodFactory, events: NodeEvents) -> None:
-        self.registry = registry
-        self.pod_factory = pod_factory
-        self.events = events
-        self.worker: Worker[ObjectKey] = Worker("replica sets", self.sync)
+    resource = REPLICA_SETS
+    controlled = PODS
 
-    def watches(self) -> Watches:
-        return {
-            REPLICA_SETS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
-            PODS: lambda _change, new: enqueue_owner(self.worker, new, "ReplicaSet"),
-        }
+    pod_factory: PodFactory
 
-    async def sync(self, key: ObjectKey) -> float | None:
-        found = self.registry.get(REPLICA_SETS, key)
-        if found is None or is_deleting(found):
-            return None
-        wait = None
-        try:
-            await self._scale(found, self._pods(found))
-        except ApiError as refusal:
-            await self.events.warn(found, "FailedCreate", f"Error creating: {refusal.message}")
-            wait = RETRY_SECONDS
+    async def reconcile(self, found: Object) -> float | None:
+        pods, wanted = self._pods(found), int(found["spec"].get("replicas") or 0)
+        wait = await self.pod_factory.start(found, wanted - len(pods))
+        for pod in choose_surplus(pods, len(pods) - wanted):
+            await delete_if_unchanged(self.registry, PODS, pod)
         pods = self._pods(found)
         ready = sum(is_true(pod, "Ready") for pod in pods)
         numbers = {"fullyLabeledReplicas": len(pods), "readyReplicas": ready, "availableReplicas": ready}
@@ -231,28 +182,15 @@ class ReplicaSetController:
             "replicas": len(pods),
             "observedGeneration": found["metadata"].get("generation"),
         }
-        if status != found.get("status"):
-            await self.registry.update(REPLICA_SETS, {**found, "status": status}, "status")
+        await update_status(self.registry, REPLICA_SETS, found, status)
         return wait
 
     def _pods(self, found: Object) -> list[Object]:
-        return [pod for pod in controlled_by(self.registry, PODS, found) if is_active(pod)]
-
-    async def _scale(self, found: Object, pods: list[Object]) -> None:
-        wanted = int(found["spec"].get("replicas") or 0)
-        for _ in range(wanted - len(pods)):
-            await self.pod_factory.make(found, found["spec"]["template"])
-        for pod in choose_surplus(pods, len(pods) - wanted):
-            await delete_if_unchanged(self.registry, PODS, pod)
+        return [pod for pod in self.controlled_by(found) if is_active(pod)]
 
 
 def choose_surplus(pods: list[Object], number: int) -> list[Object]:
     """Return the pods that are missed least: those not bound, not ready, and the youngest."""
-    if number <= 0:
-        return []
-
-    def worth(pod: Object) -> tuple[bool, bool]:
-        return bool(pod["spec"].get("nodeName")), is_true(pod, "Ready")
-
     young_first = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), reverse=True)
-    return sorted(young_first, key=worth)[:number]
+    kept_last = sorted(young_first, key=lambda pod: (bool(pod["spec"].get("nodeName")), is_true(pod, "Ready")))
+    return kept_last[: max(number, 0)]

@@ -7,20 +7,13 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from watchword.api.conditions import Condition, is_true, merge_condition
-from watchword.api.meta import Object, ObjectKey, is_deleting, owner_reference, uid_of
+from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.resources import CRON_JOBS, JOBS, PODS
 from watchword.api.time import parse_rfc3339, rfc3339
-from watchword.apiserver.controllers.worker import Watches, Worker, delete_if_unchanged
+from watchword.apiserver.controllers.worker import create_if_absent, delete_if_unchanged, update_status
 from watchword.apiserver.kinds.cron import parse_schedule
-from watchword.apiserver.node.pod_factory import (
-    RETRY_SECONDS,
-    NodeEvents,
-    PodFactory,
-    controlled_by,
-    enqueue_owner,
-    is_active,
-)
-from watchword.apiserver.serving.model import ApiError, Now, Registry
+from watchword.apiserver.node.pod_factory import PodFactory, WorkloadController, controlled_metadata, is_active
+from watchword.apiserver.serving.model import Now
 
 RETRY_AFTER = timedelta(seconds=10)  # doubled by each failure
 _PAST = timedelta(days=1)  # how far back a missed time is looked for
@@ -72,42 +65,30 @@ def is_run(job: Object) -> bool:
     return spec.get("completions") == spec.get("parallelism") == 1 and not spec.get("suspend")
 
 
-class JobController:
-    """Triggered by jobs and their pods."""
+class JobController(WorkloadController):
+    """Starts the pod of a job, again when it fails, and reports how it ends."""
 
-    def __init__(self, registry: Registry, pod_factory: PodFactory, events: NodeEvents, now: Now) -> None:
-        self.registry = registry
-        self.pod_factory = pod_factory
-        self.events = events
-        self.now = now
-        self.worker: Worker[ObjectKey] = Worker("jobs", self.sync)
+    resource = JOBS
+    controlled = PODS
 
-    def watches(self) -> Watches:
-        return {
-            JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
-            PODS: lambda _change, new: enqueue_owner(self.worker, new, "Job"),
-        }
+    pod_factory: PodFactory
+    now: Now
 
-    async def sync(self, key: ObjectKey) -> float | None:
-        job = self.registry.get(JOBS, key)
-        if job is None or is_deleting(job) or is_finished(job) or not is_run(job):
+    async def reconcile(self, found: Object) -> float | None:
+        if is_finished(found) or not is_run(found):
             return None
-        decision = decide_job(job, controlled_by(self.registry, PODS, job), now=self.now())
+        decision = decide_job(found, self.controlled_by(found), now=self.now())
         wait = decision.look_again
         if decision.start:
-            try:
-                await self.pod_factory.make(job, job["spec"]["template"])
-            except ApiError as refusal:
-                await self.events.warn(job, "FailedCreate", f"Error creating: {refusal.message}")
-                wait = RETRY_SECONDS
+            wait = await self.pod_factory.start(found) or wait
         if decision.end is not None:
-            for pod in filter(is_active, controlled_by(self.registry, PODS, job)):
+            for pod in filter(is_active, self.controlled_by(found)):
                 await delete_if_unchanged(self.registry, PODS, pod)
-        await self._report(job, decision.end)
+        await self._report(found, decision.end)
         return wait
 
     async def _report(self, job: Object, end: Condition | None) -> None:
-        pods, old, now = controlled_by(self.registry, PODS, job), job.get("status") or {}, self.now()
+        pods, old, now = self.controlled_by(job), job.get("status") or {}, self.now()
         active = [pod for pod in pods if is_active(pod)]
         numbers = {
             "active": len(active),
@@ -130,49 +111,32 @@ class JobController:
             status["conditions"] = [{"lastProbeTime": row["lastTransitionTime"], **row} for row in rows]
             if end.type == "Complete":
                 status["completionTime"] = rfc3339(now)
-        if status != old:
-            await self.registry.update(JOBS, {**job, "status": status}, "status")
+        await update_status(self.registry, JOBS, job, status)
 
 
-class CronJobController:
-    """Triggered by CronJobs, by their jobs, and by time."""
+class CronJobController(WorkloadController):
+    """Creates the jobs of a CronJob when their time comes, and deletes old ones."""
 
-    def __init__(self, registry: Registry, now: Now) -> None:
-        self.registry = registry
-        self.now = now
-        self.worker: Worker[ObjectKey] = Worker("cron jobs", self.sync)
+    resource = CRON_JOBS
+    controlled = JOBS
 
-    def watches(self) -> Watches:
-        return {
-            CRON_JOBS: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
-            JOBS: lambda _change, new: enqueue_owner(self.worker, new, "CronJob"),
-        }
+    now: Now
 
-    async def sync(self, key: ObjectKey) -> float | None:
-        cron_job = self.registry.get(CRON_JOBS, key)
-        if cron_job is None or is_deleting(cron_job):
-            return None
-        jobs, spec, now = controlled_by(self.registry, JOBS, cron_job), cron_job["spec"], self.now()
+    async def reconcile(self, found: Object) -> float | None:
+        jobs, spec, now = self.controlled_by(found), found["spec"], self.now()
         for job in choose_history(jobs, spec):
             await delete_if_unchanged(self.registry, JOBS, job)
-        missed, following = decide_schedule(cron_job, now=now)
+        missed, following = decide_schedule(found, now=now)
         is_blocked = spec.get("concurrencyPolicy") == "Forbid" and not all(map(is_finished, jobs))
-        started = None
-        if missed is not None and not spec.get("suspend") and not is_blocked:
-            started = missed
-            await self._start(cron_job, missed)
-        await self._report(cron_job, started)
+        if spec.get("suspend") or is_blocked:
+            missed = None
+        if missed is not None:  # the job is there already when a crash prevented the status update
+            await create_if_absent(self.registry, JOBS, job_from(found, missed))
+        await self._report(found, missed)
         return max(0.01, (following - now).total_seconds()) if following is not None else None
 
-    async def _start(self, cron_job: Object, when: datetime) -> None:
-        try:
-            await self.registry.create(JOBS, job_from(cron_job, when))
-        except ApiError as refusal:
-            if refusal.reason != "AlreadyExists":  # it was started before a crash prevented the status update
-                raise
-
     async def _report(self, cron_job: Object, started: datetime | None) -> None:
-        old, jobs = cron_job.get("status") or {}, controlled_by(self.registry, JOBS, cron_job)
+        old, jobs = cron_job.get("status") or {}, self.controlled_by(cron_job)
         ends = [(job.get("status") or {}).get("completionTime") for job in jobs]
         status: Object = {
             "lastScheduleTime": rfc3339(started.astimezone(UTC)) if started else old.get("lastScheduleTime"),
@@ -180,8 +144,7 @@ class CronJobController:
             "active": [_reference(job) for job in jobs if not is_finished(job) and not is_deleting(job)],
         }
         status = {name: value for name, value in status.items() if value}
-        if status != old:
-            await self.registry.update(CRON_JOBS, {**cron_job, "status": status}, "status")
+        await update_status(self.registry, CRON_JOBS, cron_job, status)
 
 
 def decide_schedule(cron_job: Object, *, now: datetime) -> tuple[datetime | None, datetime | None]:
@@ -207,15 +170,12 @@ def choose_history(jobs: Sequence[Object], spec: Object) -> list[Object]:
 def job_from(cron_job: Object, when: datetime) -> Object:
     """Return the job of one scheduled time, which is part of its name, so that no time is run twice."""
     template = cron_job["spec"]["jobTemplate"]
-    metadata = template.get("metadata") or {}
-    minute = int(when.timestamp()) // 60
-    key = ObjectKey(cron_job["metadata"]["namespace"], f"{cron_job['metadata']['name']}-{minute}")
-    fields: Object = {
-        "labels": dict(metadata.get("labels") or {}),
-        "annotations": {**(metadata.get("annotations") or {}), _SCHEDULED_AT: rfc3339(when.astimezone(UTC))},
-        "ownerReferences": [owner_reference(cron_job, controller=True, block=True)],
-    }
-    return JOBS.manifest(key, metadata=fields, spec=dict(template["spec"]))
+    name = f"{cron_job['metadata']['name']}-{int(when.timestamp()) // 60}"
+    metadata = controlled_metadata(cron_job, template)
+    metadata["annotations"][_SCHEDULED_AT] = rfc3339(when.astimezone(UTC))
+    return JOBS.manifest(
+        ObjectKey(cron_job["metadata"]["namespace"], name), metadata=metadata, spec=dict(template["spec"])
+    )
 
 
 def _reference(job: Object) -> Object:

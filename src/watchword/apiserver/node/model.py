@@ -50,6 +50,9 @@ class HttpProbe(Struct, frozen=True):
     port: int
     path: str
     timeout: float
+    delay: float = 0
+    period: float = 10
+    failure_threshold: int = 3
 
 
 class Running(Protocol):

@@ -1,7 +1,8 @@
 """What the controllers of workloads share: pods from templates, owners, and Events about failures."""
 
-from collections.abc import Callable
-from typing import Any
+import os
+from abc import abstractmethod
+from typing import ClassVar
 from uuid import uuid4
 
 from msgspec import Struct, field
@@ -10,7 +11,7 @@ from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, owner_r
 from watchword.api.resources import CORE_EVENTS, PODS
 from watchword.api.time import rfc3339
 from watchword.apiserver.admission.catalog import ServiceAccountAdmission
-from watchword.apiserver.controllers.worker import Worker
+from watchword.apiserver.controllers.worker import Controller, Watches
 from watchword.apiserver.serving.errors import resource_not_found
 from watchword.apiserver.serving.model import ApiError, Now, Operation, Registry, User
 from watchword.apiserver.serving.write import generated_name
@@ -19,34 +20,6 @@ CONTROLLER = User("system:kube-controller-manager")
 FINISHED = ("Succeeded", "Failed")
 RETRY_SECONDS = 5.0
 """Seconds until an operation that the API server refused is tried again."""
-
-
-class PodFactory(Struct, frozen=True):
-    """Creates the pods of a workload; raises ApiError when the server refuses one."""
-
-    registry: Registry
-    entropy: Callable[[int], bytes]
-
-    async def make(self, owner: Object, template: Object, **annotations: str) -> Object:
-        metadata = template.get("metadata") or {}
-        prefix = f"{owner['metadata']['name'][:57]}-"
-        key = ObjectKey(owner["metadata"]["namespace"], generated_name(prefix, self.entropy))
-        fields: dict[str, Any] = {
-            "labels": dict(metadata.get("labels") or {}),
-            "annotations": {**(metadata.get("annotations") or {}), **annotations},
-            "generateName": prefix,
-            "ownerReferences": [owner_reference(owner, controller=True, block=True)],
-        }
-        pod = PODS.manifest(key, metadata=fields, spec=dict(template.get("spec") or {}))
-        kind = self.registry.kind(PODS.group, PODS.version, PODS.plural)
-        if kind is None:
-            raise resource_not_found()
-        # The registry runs no admission, and a pod without its account's token could not authenticate.
-        # Errors name the prefix only: a name that changes with each attempt would make each error a new one.
-        await ServiceAccountAdmission(self.registry, self.entropy)(
-            Operation("create", kind, ObjectKey(key.namespace, prefix), CONTROLLER, new=pod, old=None)
-        )
-        return await self.registry.create(PODS, pod)
 
 
 class NodeEvents(Struct):
@@ -95,21 +68,83 @@ class NodeEvents(Struct):
         self._reported = {said for said in self._reported if said[0] != uid}
 
 
-def controlled_by(registry: Registry, resource: Resource, owner: Object) -> list[Object]:
-    return [
-        obj
-        for obj in registry.list(resource, owner["metadata"]["namespace"])
-        if any(
-            ref.get("controller") and ref.get("uid") == uid_of(owner)
-            for ref in obj["metadata"].get("ownerReferences") or ()
+class PodFactory(Struct, frozen=True):
+    """Creates the pods of a workload."""
+
+    registry: Registry
+    events: NodeEvents
+
+    async def start(self, owner: Object, number: int = 1) -> float | None:
+        """Create pods from a workload's template; return when to try again if the server refuses one."""
+        try:
+            for _ in range(number):
+                await self.make(owner, owner["spec"]["template"])
+        except ApiError as refusal:
+            await self.events.warn(owner, "FailedCreate", f"Error creating: {refusal.message}")
+            return RETRY_SECONDS
+        return None
+
+    async def make(self, owner: Object, template: Object) -> Object:
+        """Create one pod; raises ApiError when the server refuses it."""
+        prefix = f"{owner['metadata']['name'][:57]}-"
+        key = ObjectKey(owner["metadata"]["namespace"], generated_name(prefix, os.urandom))
+        metadata = {**controlled_metadata(owner, template), "generateName": prefix}
+        pod = PODS.manifest(key, metadata=metadata, spec=dict(template.get("spec") or {}))
+        kind = self.registry.kind(PODS.group, PODS.version, PODS.plural)
+        if kind is None:
+            raise resource_not_found()
+        # The registry runs no admission, and a pod without its account's token could not authenticate.
+        # Errors name the prefix only: a name that changes with each attempt would make each error a new one.
+        await ServiceAccountAdmission(self.registry, os.urandom)(
+            Operation("create", kind, ObjectKey(key.namespace, prefix), CONTROLLER, new=pod, old=None)
         )
-    ]
+        return await self.registry.create(PODS, pod)
 
 
-def enqueue_owner(worker: Worker[ObjectKey], obj: Object, kind: str) -> None:
-    for ref in obj["metadata"].get("ownerReferences") or ():
-        if ref.get("controller") and ref.get("kind") == kind:
-            worker.enqueue(ObjectKey(obj["metadata"]["namespace"], str(ref.get("name"))))
+def controlled_metadata(owner: Object, template: Object) -> Object:
+    """Return the metadata of an object that a workload creates from a template."""
+    metadata = template.get("metadata") or {}
+    return {
+        "labels": dict(metadata.get("labels") or {}),
+        "annotations": dict(metadata.get("annotations") or {}),
+        "ownerReferences": [owner_reference(owner, controller=True, block=True)],
+    }
+
+
+class WorkloadController(Controller[ObjectKey]):
+    """Triggered by the workloads of one kind, and by the objects that they control."""
+
+    resource: ClassVar[Resource]
+    controlled: ClassVar[Resource]
+
+    def watches(self) -> Watches:
+        return {
+            self.resource: lambda _change, new: self.worker.enqueue(ObjectKey.of(new)),
+            self.controlled: self._controlled_changed,
+        }
+
+    def _controlled_changed(self, _change: str, obj: Object) -> None:
+        for ref in obj["metadata"].get("ownerReferences") or ():
+            if ref.get("controller") and ref.get("kind") == self.resource.kind:
+                self.worker.enqueue(ObjectKey(obj["metadata"]["namespace"], str(ref.get("name"))))
+
+    async def sync(self, key: ObjectKey) -> float | None:
+        found = self.registry.get(self.resource, key)
+        return None if found is None or is_deleting(found) else await self.reconcile(found)
+
+    @abstractmethod
+    async def reconcile(self, found: Object) -> float | None:
+        """Bring a workload in order that is not being deleted; return as `sync` does."""
+
+    def controlled_by(self, owner: Object) -> list[Object]:
+        return [
+            obj
+            for obj in self.registry.list(self.controlled, owner["metadata"]["namespace"])
+            if any(
+                ref.get("controller") and ref.get("uid") == uid_of(owner)
+                for ref in obj["metadata"].get("ownerReferences") or ()
+            )
+        ]
 
 
 def is_active(pod: Object) -> bool:

@@ -43,12 +43,10 @@ def pod_status(pod: Object, states: Mapping[str, ContainerState], *, now: dateti
 
 
 def conditions(phase: str, *, ready: bool) -> list[Condition]:
-    if ready:
-        own = [Condition.true("ContainersReady", ""), Condition.true("Ready", "")]
-    else:
-        reason = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "ContainersNotReady")
-        own = [Condition.false("ContainersReady", reason), Condition.false("Ready", reason)]
-    return [Condition.true("PodScheduled", ""), Condition.true("Initialized", ""), *own]
+    reason = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "ContainersNotReady")
+    done = [Condition.true("PodScheduled", ""), Condition.true("Initialized", "")]
+    own = ("ContainersReady", "Ready")
+    return done + [Condition.true(type_, "") if ready else Condition.false(type_, reason) for type_ in own]
 
 
 def container_status(name: str, image: str, state: ContainerState, uid: str) -> Object:
@@ -78,7 +76,7 @@ def _state(state: ContainerState) -> Object:
 def _terminated(ended: ContainerTermination) -> Object:
     return {
         "exitCode": ended.exit_code,
-        "reason": ended.reason_text,
+        "reason": ended.reason,
         "startedAt": rfc3339(ended.started_at),
         "finishedAt": rfc3339(ended.finished_at),
     }

@@ -1,23 +1,22 @@
 """Runs the pods that are bound to this node, and reports how they are."""
 
 import asyncio
+import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from watchword.api.conditions import Condition, merge_condition
-from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, uid_of
+from watchword.api.meta import Object, ObjectKey, is_deleting, uid_of
 from watchword.api.resources import CONFIG_MAPS, PODS, SECRETS
-from watchword.apiserver.controllers.worker import Watches, Worker
-from watchword.apiserver.node.container_run import ContainerPlan, ContainerRun
+from watchword.apiserver.controllers.worker import Controller, Watches, delete_if_unchanged, update_status
+from watchword.apiserver.node.container_run import ContainerRun
 from watchword.apiserver.node.containers import build_launch, probe_of, validate_runnable_pod
 from watchword.apiserver.node.model import NodeSettings, Runner
 from watchword.apiserver.node.pod_factory import FINISHED, RETRY_SECONDS, NodeEvents
 from watchword.apiserver.node.pod_status import pod_status, restore_container_state
-from watchword.apiserver.node.volumes import MissingVolumeSource, Volumes, sources_of
-from watchword.apiserver.serving.model import ApiError, Now, Registry
+from watchword.apiserver.node.volumes import MissingVolumeSource, Volumes
+from watchword.apiserver.serving.model import Now
 
 NOT_SERVED = "ImageNotServed"
 
@@ -33,29 +32,21 @@ class PodRun(Struct):
         await asyncio.gather(*(container.stop(grace) for container in self.containers.values()))
 
 
-@dataclass
-class PodController:
+class PodController(Controller[ObjectKey]):
     """Triggered by pods, by what they mount, and by their own processes."""
 
-    registry: Registry
     settings: NodeSettings
     runner: Runner
     volumes: Volumes
     events: NodeEvents
     now: Now
-    entropy: Callable[[int], bytes]
-    environment: Mapping[str, str]
     runs: dict[ObjectKey, PodRun] = field(default_factory=dict)
-    worker: Worker[ObjectKey] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.worker = Worker("pods", self.sync, parallel=32)
 
     def watches(self) -> Watches:
         return {
             PODS: self._pod_changed,
-            SECRETS: lambda _change, new: self._source_changed(SECRETS, new),
-            CONFIG_MAPS: lambda _change, new: self._source_changed(CONFIG_MAPS, new),
+            SECRETS: self._source_changed,
+            CONFIG_MAPS: self._source_changed,
         }
 
     def _pod_changed(self, change: str, new: Object) -> None:
@@ -63,20 +54,20 @@ class PodController:
             self.events.forget(uid_of(new))
         self.worker.enqueue(ObjectKey.of(new))
 
-    def _source_changed(self, resource: Resource, obj: Object) -> None:
-        key = ObjectKey.of(obj)
-        for pod_key in [each for each in self.runs if each.namespace == key.namespace]:
-            pod = self.registry.get(PODS, pod_key)
-            if pod is not None and key.name in sources_of(pod, resource):
-                self.worker.enqueue(pod_key)
+    def _source_changed(self, _change: str, obj: Object) -> None:
+        for key in self.runs:
+            if key.namespace == obj["metadata"]["namespace"]:
+                self.worker.enqueue(key)
 
     async def sync(self, key: ObjectKey) -> float | None:
         pod = self.registry.get(PODS, key)
         run = self.runs.get(key)
         if run is not None and (pod is None or uid_of(pod) != run.uid):
-            await self._drop(key, run)
+            await run.stop(0)
+            del self.runs[key]
+            self.volumes.forget(run.uid)
             run = None
-        if pod is None or not self._is_ours(pod):
+        if pod is None or pod["spec"].get("nodeName") not in (None, "", self.settings.name):
             return None
         if is_deleting(pod):
             return await self._end(pod, run)
@@ -88,25 +79,22 @@ class PodController:
             return None
         return await self._run(pod, run)
 
-    def _is_ours(self, pod: Object) -> bool:
-        return (pod["spec"].get("nodeName") or self.settings.name) == self.settings.name
-
     async def _bind(self, pod: Object) -> None:
         objection = validate_runnable_pod(pod, self.settings)
+        condition = Condition.true("PodScheduled", "")
+        if objection is not None:
+            condition = Condition.false("PodScheduled", "Unschedulable", objection)
         status = pod.setdefault("status", {})
-        rows: list[Object] = status.get("conditions") or []
+        changed = merge_condition(status.get("conditions") or [], condition, now=self.now())
+        if changed is not None:
+            status["conditions"] = changed
         if objection is None:
             pod["spec"]["nodeName"] = self.settings.name
-            scheduled = Condition.true("PodScheduled", "")
-            status["conditions"] = merge_condition(rows, scheduled, now=self.now()) or rows
             status["podIP"] = address = self._address()
             status["podIPs"] = [{"ip": address}]
             await self.registry.update(PODS, pod, "binding")
             return
-        waiting = Condition.false("PodScheduled", "Unschedulable", objection)
-        changed = merge_condition(rows, waiting, now=self.now())
         if changed is not None:
-            status["conditions"] = changed
             await self.registry.update(PODS, pod, "status")
         await self.events.warn(pod, NOT_SERVED, objection)
 
@@ -115,7 +103,7 @@ class PodController:
             return "127.0.0.1"  # elsewhere, other loopback addresses are not there by themselves
         taken = {(pod.get("status") or {}).get("podIP") for pod in self.registry.list(PODS)}
         while True:
-            second, third, fourth = self.entropy(3)
+            second, third, fourth = os.urandom(3)
             address = f"127.{64 + second % 64}.{third}.{1 + fourth % 254}"
             if address not in taken:
                 return address
@@ -134,14 +122,18 @@ class PodController:
         else:
             for container in run.containers.values():
                 container.start()
-        await self._report(pod, run)
+        states = {name: container.state for name, container in run.containers.items()}
+        await update_status(self.registry, PODS, pod, pod_status(pod, states, now=self.now()))
         return delay
 
     def _prepared(self, pod: Object) -> PodRun:
         key = ObjectKey.of(pod)
         containers = {
             container["name"]: ContainerRun(
-                self._plan(pod, container),
+                build_launch(pod, container, self.settings, os.environ),
+                str(pod["spec"].get("restartPolicy") or "Always"),
+                probe_of(pod, container, "readinessProbe"),
+                probe_of(pod, container, "livenessProbe"),
                 self.runner,
                 self.now,
                 lambda: self.worker.enqueue(key),
@@ -152,39 +144,16 @@ class PodController:
         run = self.runs[key] = PodRun(uid_of(pod), containers)
         return run
 
-    def _plan(self, pod: Object, container: Object) -> ContainerPlan:
-        return ContainerPlan(
-            build_launch(pod, container, self.settings, self.environment),
-            str(pod["spec"].get("restartPolicy") or "Always"),
-            probe_of(pod, container, "readinessProbe"),
-            probe_of(pod, container, "livenessProbe"),
-        )
-
-    async def _report(self, pod: Object, run: PodRun) -> None:
-        states = {name: container.state for name, container in run.containers.items()}
-        status = pod_status(pod, states, now=self.now())
-        if status != pod.get("status"):
-            await self.registry.update(PODS, {**pod, "status": status}, "status")
-
     async def _end(self, pod: Object, run: PodRun | None) -> float | None:
         key = ObjectKey.of(pod)
-        if run is not None and run.ending is None:
-            grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
-            run.ending = asyncio.get_running_loop().create_task(run.stop(grace))
-            run.ending.add_done_callback(lambda _: self.worker.enqueue(key))
-        if run is not None and run.ending is not None and not run.ending.done():
-            return None
+        if run is not None:
+            if run.ending is None:
+                grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+                run.ending = asyncio.get_running_loop().create_task(run.stop(grace))
+                run.ending.add_done_callback(lambda _: self.worker.enqueue(key))
+            if not run.ending.done():
+                return None
         self.runs.pop(key, None)
         self.volumes.forget(uid_of(pod))
-        try:
-            await self.registry.delete(PODS, key, uid=uid_of(pod), grace_seconds=0)
-        except ApiError as refusal:
-            if refusal.code not in {404, 409}:
-                raise
+        await delete_if_unchanged(self.registry, PODS, pod, grace_seconds=0)
         return None
-
-    async def _drop(self, key: ObjectKey, run: PodRun) -> None:
-        """End what a pod left behind that was deleted at once."""
-        await run.stop(0)
-        self.runs.pop(key, None)
-        self.volumes.forget(run.uid)

@@ -45,28 +45,21 @@ class RunningProcess(Struct):
 
     async def probe(self, probe_spec: HttpProbe) -> bool:
         """Probe over HTTP; no response is a failure."""
+        host, port = probe_spec.host, probe_spec.port
         try:
             async with asyncio.timeout(probe_spec.timeout):
-                return await _asked(probe_spec)
+                reader, writer = await asyncio.open_connection(host, port)
+                with contextlib.closing(writer):
+                    request = f"GET {probe_spec.path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+                    writer.write(request.encode())
+                    status = (await reader.readline()).split()
+                    return len(status) > 1 and status[1].isdigit() and 200 <= int(status[1]) < 400
         except (OSError, TimeoutError):
             return False
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(number)
-
-
-async def _asked(probe_spec: HttpProbe) -> bool:
-    reader, writer = await asyncio.open_connection(probe_spec.host, probe_spec.port)
-    try:
-        host = f"{probe_spec.host}:{probe_spec.port}"
-        writer.write(f"GET {probe_spec.path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
-        status = (await reader.readline()).split()
-        return len(status) > 1 and status[1].isdigit() and 200 <= int(status[1]) < 400
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
 
 
 class ProcessRunner(Struct, frozen=True):

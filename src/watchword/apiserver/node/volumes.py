@@ -9,9 +9,9 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import CONFIG_MAPS, NODES, SECRETS, SERVICE_ACCOUNTS
-from watchword.api.sensitive import HiddenFields
+from watchword.api.sensitive import Sensitive
 from watchword.apiserver.access.pki_directory import write_private
-from watchword.apiserver.access.tokens import BoundObjects, TokenIssuer, TokenLifetime
+from watchword.apiserver.access.tokens import TokenIssuer
 from watchword.apiserver.node.containers import is_plain, mounts_of, pod_root, read_field
 from watchword.apiserver.serving.model import Now, Registry, decode_base64
 
@@ -24,15 +24,6 @@ class MissingVolumeSource(Exception):
     """Something that the pod mounts does not exist yet; the message names it."""
 
 
-class MountedToken(HiddenFields, frozen=True):
-    """A token as it lies in its file."""
-
-    hidden = ("content",)
-
-    content: bytes
-    renew_at: datetime
-
-
 class Volumes(Struct):
     """Keeps the files of every pod equal to their sources; tokens are renewed in time."""
 
@@ -41,7 +32,8 @@ class Volumes(Struct):
     audiences: Sequence[str]
     now: Now
     folder: Path
-    _tokens: dict[tuple[str, str, str], MountedToken] = field(default_factory=dict)  # by pod UID, volume, path
+    # By the pod's UID, volume and path, with the instant of its renewal.
+    _tokens: dict[tuple[str, str, str], tuple[Sensitive[str], datetime]] = field(default_factory=dict)
 
     def write_files(self, pod: Object) -> float | None:
         """Write what differs; return in how many seconds to look again. Raises `MissingVolumeSource`."""
@@ -55,7 +47,7 @@ class Volumes(Struct):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if mount["name"] in contents:
                     _sync_files(place, contents[mount["name"]], keep_others=mount["name"] in kept)
-        due = [held.renew_at for (uid, _, _), held in self._tokens.items() if uid == uid_of(pod)]
+        due = [renew_at for (uid, _, _), (_, renew_at) in self._tokens.items() if uid == uid_of(pod)]
         return max(1.0, (min(due) - self.now()).total_seconds()) if due else None
 
     def forget(self, uid: str) -> None:
@@ -99,11 +91,11 @@ class Volumes(Struct):
         path = str(source.get("path"))
         place = (uid_of(pod), volume, path)
         held = self._tokens.get(place)
-        if held is None or held.renew_at <= self.now():
+        if held is None or held[1] <= self.now():
             held = self._tokens[place] = self._issue(pod, source)
-        return path, held.content
+        return path, held[0].reveal().encode()
 
-    def _issue(self, pod: Object, source: Object) -> MountedToken:
+    def _issue(self, pod: Object, source: Object) -> tuple[Sensitive[str], datetime]:
         name = str(pod["spec"].get("serviceAccountName") or "default")
         account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(pod["metadata"]["namespace"], name))
         if account is None:
@@ -113,19 +105,9 @@ class Volumes(Struct):
         node = self.registry.get(NODES, ObjectKey.cluster(str(pod["spec"].get("nodeName") or "")))
         seconds = max(SHORTEST_SECONDS, int(source.get("expirationSeconds") or 3600))
         audiences = [source["audience"]] if source.get("audience") else list(self.audiences)
-        now = self.now()
-        token = self.issuer.issue(account, audiences, TokenLifetime(seconds), BoundObjects(pod=pod, node=node), now=now)
-        return MountedToken(token.reveal().encode(), now + timedelta(seconds=seconds * RENEW_AT))
-
-
-def sources_of(pod: Object, resource: Resource) -> set[str]:
-    kind = "secret" if resource is SECRETS else "configMap"
-    names: set[str] = set()
-    for volume in (pod.get("spec") or {}).get("volumes") or ():
-        for source in (volume, *((volume.get("projected") or {}).get("sources") or ())):
-            found = source.get(kind) or {}
-            names.add(found.get("secretName") or found.get("name") or "")
-    return names - {""}
+        now, bound = self.now(), {"pod": pod} if node is None else {"node": node, "pod": pod}
+        token = self.issuer.issue(account, audiences, seconds, bound, now=now)
+        return token, now + timedelta(seconds=seconds * RENEW_AT)
 
 
 def _content(found: Object) -> dict[str, bytes]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec import Struct
 from watchword.api.json import copy_json, go_print, same_json
 from watchword.api.meta import Object, annotations_of
 from watchword.api.time import rfc3339
-from watchword.apiserver.kinds.schema import Schema
+from watchword.apiserver.kinds.schema import ANYTHING, Schema
 from watchword.apiserver.serving import fieldset, managed_fields
 from watchword.apiserver.serving.errors import bad_request
 from watchword.apiserver.serving.model import ApiError
@@ -23,42 +23,33 @@ def configured_fields(applied: Object, schema: Schema, reset: frozenset[str] = f
     return fields
 
 
-def leaves(value: dict[str, Any], schema: Schema | None) -> fieldset.FieldSet:
+def leaves(value: dict[str, Any], schema: Schema) -> fieldset.FieldSet:
     """Return the fields of an object: leaves, items of lists, entries of maps; not the structs around them."""
     fields: fieldset.FieldSet = {}
     for key, item in value.items():
-        named = schema is not None and key in schema.properties
-        node = _node(item, fieldset.field_schema(schema, key), member=not named)
+        node = _node(item, schema.field(key), member=key not in schema.properties)
         if node is not None:
             fields[f"f:{key}"] = node
     return fields
 
 
-def _node(value: Any, schema: Schema | None, *, member: bool) -> fieldset.FieldSet | None:
+def _node(value: Any, schema: Schema, *, member: bool) -> fieldset.FieldSet | None:
     if fieldset.is_granular_map(value, schema):
         return fieldset.make_node(leaves(value, schema), member=member or not value)
     if fieldset.is_granular_list(value, schema):
-        assert schema is not None
-        grouped = managed_fields.items_by_element(value, schema)
-        items = {element: _items_node(found, schema) for element, found in grouped.items()}
+        # Items that repeat a key are owned together, as one thing.
+        items = {
+            element: _node(found[0], schema.item, member=True) if len(found) == 1 else {}
+            for element, found in managed_fields.items_by_element(value, schema).items()
+        }
         return fieldset.make_node(items, member=member)
     return {}
 
 
-def _items_node(items: list[Any], schema: Schema) -> fieldset.FieldSet:
-    # Items that repeat a key are owned together, as one thing.
-    node = _node(items[0], schema.items, member=True) if len(items) == 1 else None
-    return {} if node is None else node
-
-
-_ABSENT: Final = object()
-
-
-def merge(live: Any, applied: Any, schema: Schema | None) -> Any:
+def merge(live: Any, applied: Any, schema: Schema) -> Any:
     if fieldset.is_granular_map(applied, schema) and (live is None or fieldset.is_granular_map(live, schema)):
         return _merge_maps(live or {}, applied, schema)
     if fieldset.is_granular_list(applied, schema) and (live is None or fieldset.is_granular_list(live, schema)):
-        assert schema is not None
         return _merge_lists(live or [], applied, schema)
     # Null leaves the content of a container unchanged; it replaces anything else.
     if applied is None and live and (fieldset.is_granular_map(live, schema) or fieldset.is_granular_list(live, schema)):
@@ -66,10 +57,10 @@ def merge(live: Any, applied: Any, schema: Schema | None) -> Any:
     return copy_json(applied)
 
 
-def _merge_maps(live: dict[str, Any], applied: dict[str, Any], schema: Schema | None) -> dict[str, Any]:
+def _merge_maps(live: dict[str, Any], applied: dict[str, Any], schema: Schema) -> dict[str, Any]:
     merged = {key: copy_json(value) for key, value in live.items() if key not in applied}
     for key, value in applied.items():
-        merged[key] = merge(live[key], value, fieldset.field_schema(schema, key)) if key in live else copy_json(value)
+        merged[key] = merge(live.get(key), value, schema.field(key))
     return merged
 
 
@@ -81,12 +72,9 @@ def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[An
     for element, item in zip(old, live, strict=True):
         before[element] = None if element in before else item  # duplicates are not merged with
     after = dict(zip(new, applied, strict=True))
-    order = _order(old, new)
     return [
-        copy_json(live[place])
-        if element not in after
-        else _merge_item(before.get(element, _ABSENT), after[element], schema)
-        for element, place in order
+        merge(before.get(element), after[element], schema.item) if element in after else copy_json(live[place])
+        for element, place in _order(old, new)
     ]
 
 
@@ -119,52 +107,43 @@ def _order(old: list[str], new: list[str]) -> list[tuple[str, int]]:
     return order
 
 
-def _merge_item(live: Any, applied: Any, schema: Schema) -> Any:
-    return copy_json(applied) if live is _ABSENT else merge(live, applied, schema.items)
-
-
-_GONE: Final = object()
-
-
-def remove_fields(value: Any, fields: fieldset.FieldSet, schema: Schema | None) -> Any:
+def remove_fields(value: Any, fields: fieldset.FieldSet, schema: Schema) -> Any:
     """Return the value without the members of the set; what is left is shared with the input."""
     if not fields:
         return value
     if fieldset.is_granular_map(value, schema):
-        kept = {
-            key: _kept(item, fields.get(f"f:{key}"), fieldset.field_schema(schema, key)) for key, item in value.items()
+        return {
+            key: remove_fields(item, fields.get(f"f:{key}", {}), schema.field(key))
+            for key, item in value.items()
+            if not _has_member(fields, f"f:{key}")
         }
-        return {key: item for key, item in kept.items() if item is not _GONE}
     if fieldset.is_granular_list(value, schema):
-        assert schema is not None
-        items = [_kept(item, fields.get(fieldset.item_element(item, schema)), schema.items) for item in value]
-        return [item for item in items if item is not _GONE]
+        elements = [fieldset.item_element(item, schema) for item in value]
+        return [
+            remove_fields(item, fields.get(element, {}), schema.item)
+            for element, item in zip(elements, value, strict=True)
+            if not _has_member(fields, element)
+        ]
     return value
 
 
-def with_named_fields(fields: fieldset.FieldSet, schema: Schema | None) -> fieldset.FieldSet:
+def _has_member(fields: fieldset.FieldSet, element: str) -> bool:
+    return element in fields and fieldset.is_member(fields[element])
+
+
+def with_named_fields(fields: fieldset.FieldSet, schema: Schema) -> fieldset.FieldSet:
     """Return the set with every named field on the way as a member: owning `spec.a` is owning `spec`."""
     named: fieldset.FieldSet = {}
     for element, node in fields.items():
         if element == ".":
             continue
         kind, name = element[0], element[2:]
-        if kind == "f":
-            below = fieldset.field_schema(schema, name)
-            is_named = schema is not None and name in schema.properties
-        else:
-            below, is_named = (schema.items if schema is not None and kind == "k" else None), False
-        children = with_named_fields(node, below)
-        made = fieldset.make_node(children, member=is_named or fieldset.is_member(node))
+        below = schema.field(name) if kind == "f" else schema.item if kind == "k" else ANYTHING
+        is_named = kind == "f" and name in schema.properties
+        made = fieldset.make_node(with_named_fields(node, below), member=is_named or fieldset.is_member(node))
         if made is not None:
             named[element] = made
     return named
-
-
-def _kept(item: Any, node: fieldset.FieldSet | None, schema: Schema | None) -> Any:
-    if node is None:
-        return item
-    return _GONE if fieldset.is_member(node) else remove_fields(item, node, schema)
 
 
 Conflict = tuple[fieldset.ManagerIdentity, fieldset.Path]
@@ -314,20 +293,19 @@ def apply(  # noqa: PLR0913 - the parameters of an apply request
     now: datetime,
     subresource: str = "",
     reset: frozenset[str] = frozenset(),
-    empty: Object | None = None,
 ) -> Object:
     """Return the object that results, with its managedFields; neither argument is changed.
 
     Raises ApplyConflict unless forced, 500 for a configuration that does not fit the schema.
-    `reset`, `subresource` and `empty` mean what they mean in `track_update`.
+    `reset` and `subresource` mean what they mean in `track_update`.
     """
     if (applied.get("metadata") or {}).get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
     check_applied(applied, schema)
     if subresource == "status":
         reset = frozenset({*applied, *(live or ())} - {"status"})
-    identity = fieldset.make_identity(manager, fieldset.APPLY, "", subresource)
-    request = _Apply(live or {}, applied, schema, identity, reset, empty)
+    identity = fieldset.ManagerIdentity(manager or "unknown", fieldset.APPLY, "", subresource)
+    request = _Apply(live or {}, applied, schema, identity, reset)
     try:
         managers = request.owners(rfc3339(now))
         result = request.result(managers)
@@ -355,13 +333,12 @@ class _Apply(Struct, frozen=True):
     schema: Schema
     identity: fieldset.ManagerIdentity
     reset: frozenset[str]
-    empty: Object | None
 
     def owners(self, time: str) -> fieldset.Managers:
         """Return the managers before this request; an object that was never tracked gets one manager for all fields."""
         managers = fieldset.stored_managers((self.live.get("metadata") or {}).get("managedFields"))
         if self.live and not managers:
-            fields = managed_fields.new_fields(self.live, self.empty, self.schema, self.reset)
+            fields = managed_fields.compare({}, self.live, self.schema, self.reset).changed
             api_version = str(self.applied.get("apiVersion"))
             if fields:
                 managers[fieldset.ManagerIdentity("before-first-apply", fieldset.UPDATE, api_version)] = (
@@ -400,7 +377,12 @@ class _Apply(Struct, frozen=True):
 
     def settle(self, managers: fieldset.Managers, result: Object, *, force: bool) -> None:
         found = managed_fields.compare(self.live, result, self.schema, self.reset)
-        conflicts = self._conflicts(managers, found)
+        conflicts = [
+            (owner, path)
+            for owner, entry in sorted(managers.items(), key=lambda item: item[0])
+            if owner != self.identity
+            for path in fieldset.paths(fieldset.intersection(entry.fields, found.changed))
+        ]
         if conflicts and not force:
             if self.identity.manager == KUBECTL:
                 allowed = set(fieldset.paths(kept_since_last_applied(self.live, self.schema)))
@@ -410,11 +392,3 @@ class _Apply(Struct, frozen=True):
         managed_fields.take_fields(managers, found, keep=self.identity)
         if not managers[self.identity].fields:
             del managers[self.identity]
-
-    def _conflicts(self, managers: fieldset.Managers, found: managed_fields.Comparison) -> list[Conflict]:
-        return [
-            (owner, path)
-            for owner, entry in sorted(managers.items(), key=lambda item: item[0])
-            if owner != self.identity
-            for path in fieldset.paths(fieldset.intersection(entry.fields, found.changed))
-        ]

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import orjson
 
-from watchword.api.json import type_name
+from watchword.api.json import is_deeper_than, type_name
 from watchword.api.limits import MAX_BODY_BYTES
 from watchword.api.meta import Object
 from watchword.apiserver.serving.errors import bad_request, too_large, unsupported_media_type
@@ -128,25 +129,16 @@ def json_type(value: Any) -> str:
 def decode_yaml(body: bytes) -> Any:
     """Parse YAML, of which JSON is the common case; aliases are refused because they multiply."""
     if body.lstrip()[:1] == b"{":
-        try:
+        with suppress(ApiError):  # else it is YAML in flow style
             return decode_json(body)
-        except orjson.JSONDecodeError:  # flow-style YAML also starts with a brace
-            pass
     from watchword.apiserver.serving.yaml_bodies import load
 
-    value = load(body)
-    require_shallow(value)
-    return value
+    return load(body)
 
 
 def require_shallow(value: Any) -> None:
-    """Refuse a value that nests deeper than `MAX_DEPTH`; walks without recursion."""
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        level = [child for item in level for child in _children(item)]
-        if not level:
-            return
-    raise bad_request(f"the object nests deeper than {MAX_DEPTH} levels")
+    if is_deeper_than(value, MAX_DEPTH):
+        raise bad_request(f"the object nests deeper than {MAX_DEPTH} levels")
 
 
 def duplicate_fields(body: bytes, value: Any) -> list[str]:
@@ -177,14 +169,3 @@ class _Pairs(dict[str, Any]):
         super().__init__(listed)
         seen: set[str] = set()
         self.twice = [name for name, _ in listed if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
-
-
-def _children(item: Any) -> Iterable[Any]:
-    if type(item) is dict:
-        return (child for child in item.values() if type(child) in _CONTAINERS)
-    if type(item) is list:
-        return (child for child in item if type(child) in _CONTAINERS)
-    return ()
-
-
-_CONTAINERS = frozenset((dict, list))

@@ -1,16 +1,15 @@
-"""Refusals with Kubernetes' messages: one constructor for each reason of a Status.
+"""Refusals with Kubernetes' messages: constructors for the reasons that several callers use.
 
 ApiError (model.py) carries code, reason, message and details; `status_object` turns it into the body.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import orjson
 
 from watchword.api.limits import MAX_BODY_BYTES
 from watchword.api.meta import Object, Resource
-from watchword.apiserver.serving.model import ApiError, FieldError
+from watchword.apiserver.serving.model import ApiError, FieldError, without_empty
 
 
 def quote(text: str) -> str:
@@ -18,29 +17,20 @@ def quote(text: str) -> str:
 
 
 def status_object(error: ApiError) -> Object:
-    status: Object = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
+    status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    details = {} if error.details is None else {"details": error.details}
+    return {
+        **status,
         "message": error.message,
+        **without_empty({"reason": error.reason}),
+        **details,
+        "code": error.code,
     }
-    if error.reason:
-        status["reason"] = error.reason
-    if error.details is not None:
-        status["details"] = error.details
-    status["code"] = error.code
-    return status
 
 
-def success(resource: Resource | None = None, name: str = "", uid: str = "") -> Object:
-    status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-    if resource is not None:
-        details = _details(resource, name)
-        if uid:
-            details["uid"] = uid
-        status["details"] = details
-    return status
+def success(resource: Resource, name: str, uid: str) -> Object:
+    details = {**_details(resource, name), "uid": uid}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
@@ -56,24 +46,9 @@ def already_exists(resource: Resource, name: str) -> ApiError:
     return ApiError(409, "AlreadyExists", message, _details(resource, name))
 
 
-def generate_name_conflict(resource: Resource, name: str) -> ApiError:
-    message = (
-        f"{resource.group_resource} {quote(name)} already exists, "
-        "the server was not able to generate a unique name for the object"
-    )
-    return ApiError(409, "AlreadyExists", message, {**_details(resource, name), "retryAfterSeconds": 1})
-
-
 def conflict(resource: Resource, name: str, message: str) -> ApiError:
     text = f"Operation cannot be fulfilled on {resource.group_resource} {quote(name)}: {message}"
     return ApiError(409, "Conflict", text, _details(resource, name))
-
-
-MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-
-
-def modified(resource: Resource, name: str) -> ApiError:
-    return conflict(resource, name, MODIFIED)
 
 
 def forbidden(resource: Resource | None, name: str, message: str) -> ApiError:
@@ -95,12 +70,8 @@ def invalid_kind(group: str, kind: str, name: str, errors: Iterable[FieldError])
     message = f"{qualified} {quote(name)} is invalid"
     if texts:
         message += f": {texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'}"
-    details: Object = {"name": name} if name else {}
-    if group:
-        details["group"] = group
-    if kind:
-        details["kind"] = kind
-    details["causes"] = [{"reason": e.reason, "message": e.message, "field": e.path} for e in found]
+    causes = [{"reason": e.reason, "message": e.message, "field": e.path} for e in found]
+    details = {**without_empty({"name": name, "group": group, "kind": kind}), "causes": causes}
     return ApiError(422, "Invalid", message, details)
 
 
@@ -150,10 +121,6 @@ def expired(message: str) -> ApiError:
     return ApiError(410, "Expired", message)
 
 
-def gone(message: str) -> ApiError:
-    return ApiError(410, "Gone", message)
-
-
 def too_large(limit: int = MAX_BODY_BYTES) -> ApiError:
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
@@ -173,39 +140,14 @@ def out_of_memory() -> ApiError:
     return ApiError(503, "ServiceUnavailable", message, {"retryAfterSeconds": 5})
 
 
-def server_timeout(resource: Resource, operation: str, retry_after: int = 0) -> ApiError:
+def server_timeout(resource: Resource, operation: str) -> ApiError:
     """500: the operation could not finish now; trying again may help."""
     message = (
         f"The {operation} operation against {resource.group_resource} "
         "could not be completed at this time, please try again."
     )
-    details: Object = _details(resource, operation)
-    if retry_after:
-        details["retryAfterSeconds"] = retry_after
-    return ApiError(500, "ServerTimeout", message, details)
+    return ApiError(500, "ServerTimeout", message, {**_details(resource, operation), "retryAfterSeconds": 1})
 
 
-def timeout(message: str, retry_after: int = 0) -> ApiError:
-    details: Object | None = {"retryAfterSeconds": retry_after} if retry_after else None
-    return ApiError(504, "Timeout", f"Timeout: {message}", details)
-
-
-def too_large_resource_version(wanted: int, current: int) -> ApiError:
-    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    message = f"Timeout: Too large resource version: {wanted}, current: {current}"
-    return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
-
-
-def storage_full(message: str) -> ApiError:
-    """507: the disk is full; reads still work."""
-    return ApiError(507, "InsufficientStorage", message)
-
-
-def _details(resource: Resource, name: str) -> dict[str, Any]:
-    details: dict[str, Any] = {}
-    if name:
-        details["name"] = name
-    if resource.group:
-        details["group"] = resource.group
-    details["kind"] = resource.plural
-    return details
+def _details(resource: Resource, name: str) -> Object:
+    return without_empty({"name": name, "group": resource.group, "kind": resource.plural})

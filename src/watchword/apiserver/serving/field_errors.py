@@ -45,10 +45,6 @@ def duplicate(path: str, value: Any) -> FieldError:
     return FieldError(path, "FieldValueDuplicate", f"Duplicate value: {printed(value)}")
 
 
-def not_found(path: str, value: Any) -> FieldError:
-    return FieldError(path, "FieldValueNotFound", f"Not found: {printed(value)}")
-
-
 def too_long(path: str, limit: int) -> FieldError:
     unit = "byte" if limit == 1 else "bytes"
     return FieldError(path, "FieldValueTooLong", f"Too long: may not be more than {limit} {unit}")

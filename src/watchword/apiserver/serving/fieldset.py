@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from watchword.api.json import show
 from watchword.api.meta import Object
 from watchword.apiserver.kinds.schema import Schema
+from watchword.apiserver.serving.model import without_empty
 
 FieldSet = dict[str, Any]
 Path = tuple[str, ...]
@@ -66,18 +67,7 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    if len(one) > len(other):
-        one, other = other, one
-    kept: FieldSet = {}
-    for element, node in one.items():
-        twin = other.get(element)
-        if twin is None or element == ".":
-            continue
-        member = is_member(node) and is_member(twin)
-        common = make_node(intersection(_children(node), _children(twin)), member=member)
-        if common is not None:
-            kept[element] = common
-    return kept
+    return difference(one, difference(one, other))
 
 
 def paths(fields: FieldSet, prefix: Path = ()) -> Iterator[Path]:
@@ -162,11 +152,6 @@ class ManagerEntry(Struct, frozen=True):
 Managers = dict[ManagerIdentity, ManagerEntry]
 
 
-def make_identity(manager: str, operation: str, api_version: str, subresource: str) -> ManagerIdentity:
-    """Return the identity of a writer; one without a name is called unknown."""
-    return ManagerIdentity(manager or "unknown", operation, api_version if operation == UPDATE else "", subresource)
-
-
 def decode_managers(entries: Any) -> Managers | None:
     """Read managedFields that a client sent; None when they are not well formed."""
     if type(entries) is not list or not all(map(_is_well_formed, entries)):
@@ -189,19 +174,18 @@ def stored_managers(entries: list[Object] | None) -> Managers:
 
 def encode_managers(managers: Managers) -> list[Object]:
     """Write managedFields: appliers first, then by time, name, version and subresource."""
-    ordered = managers.items()
-    if len(managers) > 1:
-        ordered = sorted(ordered, key=_manager_order)  # type: ignore[assignment]
-    return [_encode(identity, entry) for identity, entry in ordered]
-
-
-def encode_update(identity: ManagerIdentity, fields: FieldSet, time: str) -> Object:
-    return _encode(identity, ManagerEntry(fields, identity.api_version, time))
-
-
-def is_reset(entries: Any) -> bool:
-    """Whether a client resets all managers: an empty list, or a list of one empty entry."""
-    return type(entries) is list and (not entries or entries == [{}])
+    return [
+        {
+            "manager": identity.manager,
+            "operation": identity.operation,
+            "apiVersion": entry.api_version,
+            **({} if entry.time is None else {"time": entry.time}),
+            "fieldsType": "FieldsV1",
+            "fieldsV1": entry.fields,
+            **without_empty({"subresource": identity.subresource}),
+        }
+        for identity, entry in sorted(managers.items(), key=_manager_order)
+    ]
 
 
 def cap_updaters(managers: Managers) -> None:
@@ -247,34 +231,18 @@ def _manager_order(item: tuple[ManagerIdentity, ManagerEntry]) -> tuple[str, str
     return identity.operation, entry.time or "", identity.manager, entry.api_version, identity.subresource
 
 
-def _encode(identity: ManagerIdentity, entry: ManagerEntry) -> Object:
-    encoded: Object = {"manager": identity.manager, "operation": identity.operation, "apiVersion": entry.api_version}
-    if entry.time is not None:
-        encoded["time"] = entry.time
-    encoded["fieldsType"] = "FieldsV1"
-    encoded["fieldsV1"] = entry.fields
-    if identity.subresource:
-        encoded["subresource"] = identity.subresource
-    return encoded
-
-
 class ItemWithoutKey(Exception):
     """An item of a list has no identity, so its fields cannot be managed; the message contains the reason."""
 
 
-def is_granular_map(value: Any, schema: Schema | None) -> TypeGuard[dict[str, Any]]:
-    """Whether each field of an object is owned by itself; without a schema it is."""
-    return type(value) is dict and (schema is None or schema.map_type != "atomic")
+def is_granular_map(value: Any, schema: Schema) -> TypeGuard[dict[str, Any]]:
+    """Whether each field of an object is owned by itself."""
+    return type(value) is dict and schema.map_type != "atomic"
 
 
-def is_granular_list(value: Any, schema: Schema | None) -> TypeGuard[list[Any]]:
-    """Whether each item of a list is owned by itself; without a schema a list is one thing."""
-    return type(value) is list and schema is not None and schema.list_type != "atomic"
-
-
-def field_schema(schema: Schema | None, key: str) -> Schema | None:
-    """Return the schema of a field; None: owned as its value suggests."""
-    return None if schema is None else schema.properties.get(key, schema.additional)
+def is_granular_list(value: Any, schema: Schema) -> TypeGuard[list[Any]]:
+    """Whether each item of a list is owned by itself."""
+    return type(value) is list and schema.list_type != "atomic"
 
 
 def item_element(item: Any, schema: Schema) -> str:
@@ -285,7 +253,7 @@ def item_element(item: Any, schema: Schema) -> str:
     if type(item) is not dict:
         kind = "a null element" if item is None else "non-map elements"
         raise ItemWithoutKey(f"associative list with keys may not have {kind}")
-    known = schema.items.properties if schema.items is not None else {}
+    known = schema.item.properties
     keys = {}
     for key in schema.list_map_keys:
         if key in item:

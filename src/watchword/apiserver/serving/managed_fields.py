@@ -33,24 +33,6 @@ def compare(old: Object, new: Object, schema: Schema, reset: frozenset[str] = fr
     return _maps(tracked(old, skip), tracked(new, skip), schema)
 
 
-def all_fields(obj: Object, schema: Schema, reset: frozenset[str] = frozenset()) -> fieldset.FieldSet:
-    """Return every field of an object, as if it had just appeared."""
-    fields: fieldset.FieldSet = {}
-    for key, value in obj.items():
-        if key == "metadata":
-            meta_schema = fieldset.field_schema(schema, key)
-            metadata = {
-                f"f:{name}": whole(item, fieldset.field_schema(meta_schema, name))
-                for name, item in value.items()
-                if name not in UNTRACKED_METADATA
-            }
-            if metadata and key not in reset:
-                fields["f:metadata"] = metadata
-        elif key not in UNTRACKED and key not in reset:
-            fields[f"f:{key}"] = whole(value, fieldset.field_schema(schema, key))
-    return fields
-
-
 def tracked(obj: Object, skip: frozenset[str]) -> Object:
     """Return the object without fields that have no manager; metadata stays even when empty."""
     kept = {key: value for key, value in obj.items() if key not in skip}
@@ -60,7 +42,7 @@ def tracked(obj: Object, skip: frozenset[str]) -> Object:
     return kept
 
 
-def whole(value: Any, schema: Schema | None) -> fieldset.FieldSet:
+def whole(value: Any, schema: Schema) -> fieldset.FieldSet:
     """Return the node of a value with everything below it as members."""
     if not value or (type(value) is not dict and type(value) is not list):
         return {}
@@ -69,10 +51,9 @@ def whole(value: Any, schema: Schema | None) -> fieldset.FieldSet:
         for key, item in value.items():
             # Plain scalars, the bulk of every object, are settled without a call.
             plain = type(item) is str or type(item) is int or type(item) is bool
-            node[f"f:{key}"] = {} if plain else whole(item, fieldset.field_schema(schema, key))
+            node[f"f:{key}"] = {} if plain else whole(item, schema.field(key))
         return node
     if fieldset.is_granular_list(value, schema):
-        assert schema is not None
         return {".": {}, **{key: _whole_items(items, schema) for key, items in items_by_element(value, schema).items()}}
     return {}
 
@@ -86,55 +67,48 @@ def items_by_element(value: list[Any], schema: Schema) -> dict[str, list[Any]]:
 
 
 def _whole_items(items: list[Any], schema: Schema) -> fieldset.FieldSet:
-    return whole(items[0], schema.items) if len(items) == 1 else {}
+    return whole(items[0], schema.item) if len(items) == 1 else {}
 
 
 def _same(old: Any, new: Any) -> bool:
     return old is new or (bool(old == new) and isinstance(old, bool) is isinstance(new, bool))
 
 
-def _maps(old: Object, new: Object, schema: Schema | None) -> Comparison:
+def _maps(old: Object, new: Object, schema: Schema) -> Comparison:
     removed: fieldset.FieldSet = {}
     changed: fieldset.FieldSet = {}
     for key, value in new.items():
         if key not in old:
-            changed[f"f:{key}"] = whole(value, fieldset.field_schema(schema, key))
+            changed[f"f:{key}"] = whole(value, schema.field(key))
         elif not _same(old[key], value):
-            _values(f"f:{key}", old[key], value, fieldset.field_schema(schema, key), (removed, changed))
+            _values(f"f:{key}", old[key], value, schema.field(key), (removed, changed))
     for key, value in old.items():
         if key not in new:
-            removed[f"f:{key}"] = whole(value, fieldset.field_schema(schema, key))
+            removed[f"f:{key}"] = whole(value, schema.field(key))
     return Comparison(removed, changed)
 
 
 def _values(
-    element: str, old: Any, new: Any, schema: Schema | None, found: tuple[fieldset.FieldSet, fieldset.FieldSet]
+    element: str, old: Any, new: Any, schema: Schema, found: tuple[fieldset.FieldSet, fieldset.FieldSet]
 ) -> None:
     """Compare two values that differ; note the differences under their element."""
     removed, changed = found
-    below = _below(old, new, schema)
-    if below is None:
+    is_map = fieldset.is_granular_map(old, schema) or fieldset.is_granular_map(new, schema)
+    is_list = fieldset.is_granular_list(old, schema) or fieldset.is_granular_list(new, schema)
+    if not (old or new) or not (is_map or is_list):  # null, {} and [] differ, but there is nothing inside
         changed[element] = {}
         return
+    if is_map:
+        below = _maps(old if type(old) is dict else {}, new if type(new) is dict else {}, schema)
+    else:
+        below = _lists(old if type(old) is list else [], new if type(new) is list else [], schema)
     # A value that changes its kind is itself changed, besides everything in it.
     replaced = not (old is None or new is None or type(old) is type(new))
-    went = fieldset.make_node(below.removed, member=False)
     came = fieldset.make_node(below.changed, member=replaced)
-    if went is not None:
-        removed[element] = went
+    if below.removed:
+        removed[element] = below.removed
     if came is not None:
         changed[element] = came
-
-
-def _below(old: Any, new: Any, schema: Schema | None) -> Comparison | None:
-    if not old and not new:
-        return None  # null, {} and [] differ, but there is nothing inside
-    if fieldset.is_granular_map(old, schema) or fieldset.is_granular_map(new, schema):
-        return _maps(old if type(old) is dict else {}, new if type(new) is dict else {}, schema)
-    if fieldset.is_granular_list(old, schema) or fieldset.is_granular_list(new, schema):
-        assert schema is not None
-        return _lists(old if type(old) is list else [], new if type(new) is list else [], schema)
-    return None
 
 
 def _lists(old: list[Any], new: list[Any], schema: Schema) -> Comparison:
@@ -146,7 +120,7 @@ def _lists(old: list[Any], new: list[Any], schema: Schema) -> Comparison:
         if len(items) == len(past) and all(map(_same, past, items)):
             continue
         if len(items) == 1 and len(past) == 1:
-            _values(element, past[0], items[0], schema.items, (removed, changed))
+            _values(element, past[0], items[0], schema.item, (removed, changed))
             continue
         changed[element] = _whole_items(items, schema)
         if past and not (len(past) > 1 and len(items) > 1):
@@ -176,33 +150,20 @@ def track_update(  # noqa: PLR0913 - who, when and where are one decision; the c
     on the status endpoint only status counts. `empty` is an object of the kind with no
     field set: what a typed kind always writes has no manager. Objects that were never tracked stay untracked.
     """
-    identity = fieldset.make_identity(manager, fieldset.UPDATE, api_version, subresource)
+    identity = fieldset.ManagerIdentity(manager or "unknown", fieldset.UPDATE, api_version, subresource)
     if subresource == "status":
         reset = frozenset({*new, *(old or ())} - {"status"})
     metadata = new.setdefault("metadata", {})
     said = metadata.pop("managedFields", None)
     try:
-        if old is None and not said:
-            fields = new_fields(new, empty, schema, reset)
-            entries = [fieldset.encode_update(identity, fields, rfc3339(now))] if fields else []
-        else:
-            managers = _known_managers(old, said, subresource)
-            if managers or old is None:
-                _take_over(managers, identity, compare(old or empty or {}, new, schema, reset), rfc3339(now))
-            entries = fieldset.encode_managers(managers)
+        managers = _known_managers(old, said, subresource)
+        if managers or old is None:
+            _take_over(managers, identity, compare(old or empty or {}, new, schema, reset), rfc3339(now))
+        entries = fieldset.encode_managers(managers)
     except fieldset.ItemWithoutKey:
         entries = []  # as kube-apiserver: better no owners than wrong ones
     if entries:
         metadata["managedFields"] = entries
-
-
-def new_fields(obj: Object, empty: Object | None, schema: Schema, reset: frozenset[str]) -> fieldset.FieldSet:
-    if empty is None or not empty.keys() - _ALWAYS:
-        return all_fields(obj, schema, reset)
-    return compare(empty, obj, schema, reset).changed
-
-
-_ALWAYS = frozenset(("apiVersion", "kind", "metadata"))
 
 
 def take_fields(
@@ -233,10 +194,7 @@ def _take_over(managers: fieldset.Managers, identity: fieldset.ManagerIdentity, 
 def _known_managers(old: Object | None, said: Any, subresource: str) -> fieldset.Managers:
     """Return the owners to start from: those that the client wrote, or else the stored ones."""
     stored = ((old or {}).get("metadata") or {}).get("managedFields")
-    if not subresource and said != stored:
-        if fieldset.is_reset(said):
-            return {}
-        told = fieldset.decode_managers(said)
-        if told:
-            return told
-    return fieldset.stored_managers(stored)
+    if subresource or said == stored:
+        return fieldset.stored_managers(stored)
+    # An empty list, or one empty entry: the client resets all managers.
+    return {} if said in ([], [{}]) else fieldset.decode_managers(said) or fieldset.stored_managers(stored)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from watchword.api.http import Peer, Response
+from watchword.api.http import Peer, Response, first_header
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.sensitive import HiddenFields
 from watchword.apiserver.kinds.schema import Schema
@@ -32,22 +31,22 @@ class User(Struct, frozen=True):
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+def without_empty(fields: Object) -> Object:
+    """Return the fields that Go writes under `omitempty`: neither null nor zero nor empty."""
+    return {name: value for name, value in fields.items() if value}
+
+
 def user_info(user: User) -> Object:
     """Return a user as reviews, admission and certificate requests show it."""
-    info: Object = {}
-    for key, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups))):
-        if value:
-            info[key] = value
-    if user.extra:
-        info["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return info
+    extra = {key: list(values) for key, values in user.extra.items()}
+    return without_empty({"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra})
 
 
 class RequestInfo(Struct, frozen=True):
     """What a request asks for, read from its method, path and query."""
 
     verb: str  # get list watch create update patch delete deletecollection, or the lower-case method for other paths
-    path: str
+    path: str = ""
     is_resource: bool = False
     group: str = ""
     version: str = ""
@@ -69,7 +68,7 @@ class FieldError(Struct, frozen=True):
 
 
 class ApiError(Exception):
-    """A refusal that becomes a Status object; `apiserver.errors` has a constructor for each reason."""
+    """A refusal that becomes a Status object; `serving.errors` has constructors for the common reasons."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
         super().__init__(message)
@@ -127,16 +126,7 @@ class ResourceKind(Struct, frozen=True):
     singular: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = (
-        "create",
-        "delete",
-        "deletecollection",
-        "get",
-        "list",
-        "patch",
-        "update",
-        "watch",
-    )
+    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
     subresources: tuple[str, ...] = ()  # status, scale, approval, finalize, token …
     columns: tuple[Column, ...] = ()
     selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
@@ -208,7 +198,7 @@ def decode_base64(text: str | None) -> bytes:
     """Return a value of a Secret; empty when it is not base64."""
     try:
         return base64.b64decode(text or "", validate=True)
-    except binascii.Error:
+    except ValueError:
         return b""
 
 
@@ -236,9 +226,11 @@ class HandlerRequest(HiddenFields, frozen=True):
 
     def header(self, name: str) -> str:
         """Return the first header of that name, empty when absent."""
-        wanted = name.lower()
-        return next((value for key, value in self.headers if key.lower() == wanted), "")
+        return first_header(self.headers, name)
 
     def parameter(self, name: str) -> str:
         """Return the first query parameter of that name, empty when absent."""
-        return next((value for key, value in self.query if key == name), "")
+        for key, value in self.query:
+            if key == name:
+                return value
+        return ""

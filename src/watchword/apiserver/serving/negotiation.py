@@ -12,6 +12,10 @@ from watchword.apiserver.serving.model import ApiError, HandlerRequest
 JSON = "application/json"
 YAML = "application/yaml"
 ANSWERS = (JSON, YAML, "application/vnd.kubernetes.protobuf")
+NOT_FOUND = Response(
+    404, (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")), b"404 page not found\n"
+)
+_MEDIA = {JSON: JSON, "*/*": JSON, "application/*": JSON, YAML: YAML, "text/yaml": YAML}
 _META_VERSIONS = {("meta.k8s.io", "v1"), ("meta.k8s.io", "v1beta1")}
 _TRANSFORMS = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 
@@ -38,15 +42,14 @@ def choose_media(request: HandlerRequest, *, transforms: bool = True) -> Media:
     pretty = _wants_pretty(request)
     if accept in {"", JSON, "*/*"}:
         return Media(pretty=True) if pretty else _PLAIN
-    for clause in accept.split(","):
-        media = _parse_clause(clause, transforms=transforms)
+    clauses = accept.split(",")
+    for clause in clauses:
+        media = _parse_clause(clause, pretty=pretty, transforms=transforms)
         if media is not None:
-            return Media(media.type, media.transform, media.version, pretty or media.pretty)
-    if not any(
-        (clause.partition(";")[0].strip().lower() in {*ANSWERS, "*/*", "application/*"}) for clause in accept.split(",")
-    ):
-        raise no_representation(ANSWERS)
-    raise not_acceptable(ANSWERS)
+            return media
+    if any(clause.partition(";")[0].strip().lower() in {*ANSWERS, "*/*", "application/*"} for clause in clauses):
+        raise not_acceptable(ANSWERS)
+    raise no_representation(ANSWERS)
 
 
 def object_response(
@@ -62,12 +65,10 @@ def error_response(request: HandlerRequest | None, error: ApiError) -> Response:
         status["metadata"] = {"continue": error.continue_token}
     seconds = (error.details or {}).get("retryAfterSeconds")
     headers = (("Retry-After", str(seconds)),) if seconds and error.code in {429, 503, 504} else ()
-    media = _PLAIN
-    if request is not None:
-        try:
-            media = choose_media(request, transforms=True)
-        except ApiError:
-            media = _PLAIN
+    try:
+        media = choose_media(request) if request is not None else _PLAIN
+    except ApiError:
+        media = _PLAIN
     return encoded_response(media, status, error.code, headers)
 
 
@@ -106,22 +107,19 @@ def _quotable(text: str) -> str:
     return safe.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _parse_clause(clause: str, *, transforms: bool) -> Media | None:
+def _parse_clause(clause: str, *, pretty: bool, transforms: bool) -> Media | None:
     kind, _, rest = clause.strip().partition(";")
-    kind = kind.strip().lower()
-    if kind in {"*/*", "application/*"}:
-        kind = JSON
-    if kind not in {JSON, YAML, "text/yaml"}:
+    media = _MEDIA.get(kind.strip().lower())
+    if media is None:
         return None
     parameters = dict(_parameter(part) for part in rest.split(";") if part.strip())
-    target = parameters.get("as", "")
-    pretty = parameters.get("pretty") == "1"
+    target, pretty = parameters.get("as", ""), pretty or parameters.get("pretty") == "1"
     if not target:
-        return Media(JSON if kind == JSON else YAML, pretty=pretty)
+        return Media(media, pretty=pretty)
     group, version = parameters.get("g", ""), parameters.get("v", "")
     if not transforms or target not in _TRANSFORMS or (group, version) not in _META_VERSIONS:
         return None
-    return Media(JSON if kind == JSON else YAML, target, version, pretty)
+    return Media(media, target, version, pretty)
 
 
 def _parameter(text: str) -> tuple[str, str]:

@@ -10,8 +10,8 @@ from watchword.api.json import copy_json, trimmed
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.selectors import LabelSelector
 from watchword.apiserver.kinds.schema import Schema, apply_defaults, prune
-from watchword.apiserver.serving.errors import internal, storage_full
-from watchword.apiserver.serving.model import ResourceKind
+from watchword.apiserver.serving.errors import internal
+from watchword.apiserver.serving.model import ApiError, ResourceKind
 from watchword.apiserver.serving.requestinfo import EVERYTHING, NO_FIELDS, FieldSelector
 from watchword.apiserver.store.model import Record, StorageFull, Store, StoreChange, WriteFailed, path_of
 
@@ -23,7 +23,6 @@ class KindTable:
 
     def __init__(self, kinds: Iterable[ResourceKind] = ()) -> None:
         self._kinds: dict[tuple[str, str, str], ResourceKind] = {}
-        self._builtin_groups: set[str] = set()
         self.generation = 0  # grows with every change, so that documents drawn from the table can be cached
         self.add(kinds)
 
@@ -31,8 +30,6 @@ class KindTable:
         for kind in kinds:
             resource = kind.resource
             self._kinds[resource.group, resource.version, resource.plural] = kind
-            if not kind.custom:
-                self._builtin_groups.add(resource.group)
         self.generation += 1
 
     def remove_group_resource(self, group: str, plural: str) -> None:
@@ -44,28 +41,14 @@ class KindTable:
         return self._kinds.get((group, version, plural))
 
     def has_builtin_group(self, group: str) -> bool:
-        return group in self._builtin_groups
+        return any(kind.resource.group == group and not kind.custom for kind in self._kinds.values())
 
     def all(self) -> Sequence[ResourceKind]:
         return tuple(self._kinds.values())
 
 
-class StoredObject(Struct, frozen=True):
-    """One object as a writer must build on it; `obj` is a copy of its own."""
-
-    obj: Object
-    record: Record
-
-    @property
-    def revision(self) -> int:
-        return self.record.revision
-
-
-class ConvertedBodies(Struct, frozen=True):
-    """What is known of stored custom objects under one schema: their revision, and their form if it differs."""
-
-    schema: Schema
-    bodies: dict[str, tuple[int, bytes | None]] = field(default_factory=dict)
+Bodies = dict[str, tuple[int, bytes | None]]
+"""What is known of stored custom objects: their revision, and their form under the schema of today if it differs."""
 
 
 def bucket_of(kind: ResourceKind) -> str:
@@ -76,17 +59,15 @@ class ObjectStorage(Struct, frozen=True):
     """Reads and writes decoded objects."""
 
     store: Store
-    _heads: dict[Resource, bytes] = field(default_factory=dict)
-    _converted: dict[Resource, ConvertedBodies] = field(default_factory=dict)
+    _converted: dict[Resource, tuple[Schema, Bodies]] = field(default_factory=dict)
 
     def get(self, kind: ResourceKind, key: ObjectKey) -> Object | None:
         record = self.store.get(bucket_of(kind), path_of(key))
         return self.decode(kind, record) if record is not None else None
 
-    def latest(self, kind: ResourceKind, key: ObjectKey) -> StoredObject | None:
-        """Return the object a writer must build on, which may still be on its way to the disk."""
-        record = self.store.latest(bucket_of(kind), path_of(key))
-        return StoredObject(self.decode(kind, record), record) if record is not None else None
+    def latest(self, kind: ResourceKind, key: ObjectKey) -> Record | None:
+        """Return the record a writer must build on, which may still be on its way to the disk."""
+        return self.store.latest(bucket_of(kind), path_of(key))
 
     def decode(self, kind: ResourceKind, record: Record) -> Object:
         if kind.custom:
@@ -109,37 +90,29 @@ class ObjectStorage(Struct, frozen=True):
             known = bodies[record.path] = (record.revision, None if body == record.body else body)
         return known[1] if known[1] is not None else record.body
 
-    def _bodies(self, kind: ResourceKind) -> dict[str, tuple[int, bytes | None]]:
-        converted = self._converted.get(kind.resource)
-        if converted is None or converted.schema is not kind.schema:
-            converted = self._converted[kind.resource] = ConvertedBodies(kind.schema)
-        if len(converted.bodies) > FORMS_REMEMBERED:
-            converted.bodies.clear()  # objects come and go; what is still needed is soon known again
-        return converted.bodies
+    def _bodies(self, kind: ResourceKind) -> Bodies:
+        schema, bodies = self._converted.get(kind.resource, (None, {}))
+        # Objects come and go; what is still needed is soon known again.
+        if schema is not kind.schema or len(bodies) > FORMS_REMEMBERED:
+            schema, bodies = self._converted[kind.resource] = (kind.schema, {})
+        return bodies
 
     def item(self, kind: ResourceKind, record: Record) -> tuple[bytes | memoryview, ...]:
         """Return the JSON of a record as a list item, in chunks: typed kinds leave out apiVersion and kind."""
         body = self.wire(kind, record)
         if kind.custom:
             return (body,)
-        return b"{", memoryview(body)[len(self.head(kind.resource)) :]
+        resource = kind.resource
+        head = len('{"apiVersion":"","kind":"",') + len(resource.api_version) + len(resource.kind)
+        return b"{", memoryview(body)[head:]
 
-    def head(self, resource: Resource) -> bytes:
-        known = self._heads.get(resource)
-        if known is None:
-            known = b'{"apiVersion":"%b","kind":"%b",' % (resource.api_version.encode(), resource.kind.encode())
-            self._heads[resource] = known
-        return known
+    async def write(
+        self, kind: ResourceKind, key: ObjectKey, obj: Object, expected: int, *, deleted: bool = False
+    ) -> Record:
+        """Commit a new state, or the end of an object with its last one, for watchers.
 
-    async def put(self, kind: ResourceKind, key: ObjectKey, obj: Object, expected: int) -> Record:
-        """Commit a new state; `RevisionConflict` when `expected` is not the latest revision."""
-        return await self._write(kind, key, obj, expected, deleted=False)
-
-    async def erase(self, kind: ResourceKind, key: ObjectKey, obj: Object, expected: int) -> Record:
-        """Commit the end of an object; `obj` is its last state, for watchers."""
-        return await self._write(kind, key, obj, expected, deleted=True)
-
-    async def _write(self, kind: ResourceKind, key: ObjectKey, obj: Object, expected: int, *, deleted: bool) -> Record:
+        Raises `RevisionConflict` when `expected` is not the latest revision.
+        """
         stored = _stored_form(kind, obj)
 
         def render(revision: int) -> bytes:
@@ -151,7 +124,7 @@ class ObjectStorage(Struct, frozen=True):
         try:
             return await self.store.write(StoreChange(bucket_of(kind), path_of(key), expected, render, deleted=deleted))
         except StorageFull as refusal:
-            raise storage_full(str(refusal)) from refusal
+            raise ApiError(507, "InsufficientStorage", str(refusal)) from refusal
         except WriteFailed as refusal:
             raise internal(str(refusal)) from refusal
 
@@ -240,7 +213,7 @@ def matcher_for(
     kind: ResourceKind, objects: ObjectStorage, namespace: str, labels: LabelSelector, fields: FieldSelector
 ) -> Matcher:
     """Return the matcher; 400 when the kind cannot be selected by one of the fields."""
-    fields.require_known(kind.selectable_fields, namespaced=kind.resource.namespaced)
+    fields.require_known(kind.selectable_fields)
     name = fields.exact("metadata.name")
     if name is None:
         return Matcher(kind, objects, namespace, labels, fields)

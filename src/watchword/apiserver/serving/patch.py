@@ -1,7 +1,6 @@
 """The verb patch: part of an object, in one of four languages."""
 
 import re
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import orjson
@@ -84,50 +83,42 @@ class _Patch(Struct):
     copied_bytes: int = 0
 
     def apply(self, operation: dict[str, Any]) -> None:
-        handle = _OPERATIONS.get(operation.get("op") or "")
-        if handle is None:
-            _refuse()
-        handle(self, operation)
-
-    def add(self, operation: dict[str, Any]) -> None:
-        container, key = self._find(operation.get("path"))
-        _insert(container, key, copy_json(operation.get("value")))
-
-    def remove(self, operation: dict[str, Any]) -> None:
-        _take(*self._find(operation.get("path")))
-
-    def replace(self, operation: dict[str, Any]) -> None:
-        value = copy_json(operation.get("value"))
-        if operation.get("path") == "":
-            if type(value) is not dict and type(value) is not list:
+        path, value = operation.get("path"), copy_json(operation.get("value"))
+        match operation.get("op"):
+            case "add":
+                _insert(*self._find(path), value)
+            case "remove":
+                _take(*self._find(path))
+            case "replace":
+                self._replace(path, value)
+            case "move":
+                moved = _take(*self._find(operation.get("from")))
+                _insert(*self._find(path), moved)
+            case "copy":
+                self._copy(operation.get("from"), path)
+            case "test" if same_json(self.document if path == "" else _peek(*self._find(path)), value):
+                pass
+            case _:
                 _refuse()
-            self.document = value
+
+    def _replace(self, path: str | None, value: Any) -> None:
+        if path == "":
+            self.document = value if type(value) in (dict, list) else _refuse()
             return
-        container, key = self._find(operation.get("path"))
+        container, key = self._find(path)
         if type(container) is dict:
             container[key] = value  # a missing key is set, as kube-apiserver does
         else:
             container[_index(key, len(container))] = value
 
-    def move(self, operation: dict[str, Any]) -> None:
-        value = _take(*self._find(operation.get("from")))
-        container, key = self._find(operation.get("path"))
-        _insert(container, key, value)
-
-    def copy(self, operation: dict[str, Any]) -> None:
-        value = _peek(*self._find(operation.get("from")))
-        container, key = self._find(operation.get("path"))
+    def _copy(self, source: str | None, path: str | None) -> None:
+        value = _peek(*self._find(source))
+        container, key = self._find(path)
         if type(value) in (dict, list, str):
             self.copied_bytes += len(orjson.dumps(value, default=str))
         if self.copied_bytes > MAX_COPIED_BYTES:
             _refuse()
         _insert(container, key, copy_json(value))
-
-    def test(self, operation: dict[str, Any]) -> None:
-        path = operation.get("path")
-        found = self.document if path == "" else _peek(*self._find(path))
-        if not same_json(found, operation.get("value")):
-            _refuse()
 
     def _find(self, path: str | None) -> tuple[Any, str]:
         if path is None or "/" not in path:
@@ -175,16 +166,6 @@ def _index(key: str, length: int) -> int:
     return index + length if index < 0 else index
 
 
-_OPERATIONS: dict[str, Callable[[_Patch, dict[str, Any]], None]] = {
-    "add": _Patch.add,
-    "remove": _Patch.remove,
-    "replace": _Patch.replace,
-    "move": _Patch.move,
-    "copy": _Patch.copy,
-    "test": _Patch.test,
-}
-
-
 def apply_merge_patch(document: Object, patch: Any) -> Object:
     """Merge a patch into the document, in place, and return it; null removes a field.
 
@@ -193,10 +174,7 @@ def apply_merge_patch(document: Object, patch: Any) -> Object:
     if patch is None:
         raise errors.bad_request("Invalid JSON Patch")
     if type(patch) is not dict:
-        found = bodies.json_type(patch)
-        raise errors.bad_request(
-            f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-        )
+        raise _undecodable(patch, "map[string]interface {}")
     _merge(document, patch)
     return document
 
@@ -218,67 +196,59 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-Merge = Callable[[Object, Any, ResourceKind], Object]
+CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+"""The languages that custom kinds understand, too: they have no strategy for lists."""
 
 
-class Apply(Struct, frozen=True):
-    """Applies configurations; an object that is not there is created."""
+async def _apply(
+    tools: pipeline.VerbDependencies, target: write.UpdateTarget, body: bytes, call: pipeline.WriteRequest
+) -> pipeline.VerbResult:
+    """Apply one configuration; 409 when it would take fields that other managers own."""
+    from watchword.apiserver.serving.apply import apply
 
-    create: write.Create
-    update: write.Update
+    config = _read(target, body)
+    kind, call = target.kind, replace(call, applied=True)
 
-    async def __call__(
-        self, target: write.UpdateTarget, body: bytes, call: pipeline.WriteRequest
-    ) -> pipeline.VerbResult:
-        """Apply one configuration; 409 when it would take fields that other managers own."""
-        config = _read(target, body)
-        call = replace(call, applied=True)
-
-        def revise(live: Object) -> Object:
-            new = self._applied(target, live, config, call)
-            said = (config["metadata"]).get("resourceVersion")
-            new["metadata"]["resourceVersion"] = said or live["metadata"]["resourceVersion"]
-            return new
-
-        try:
-            return await self.update.revise(target, revise, call)
-        except ApiError as refusal:
-            if refusal.reason != "NotFound" or target.subresource:
-                raise
-        call.may_create()
-        _require_no_uid(target, config)
-        new = self._applied(target, None, config, call)
-        new["metadata"].pop("resourceVersion", None)
-        return await self.create(target.kind, target.key.namespace, new, call)
-
-    def _applied(
-        self, target: write.UpdateTarget, live: Object | None, config: Object, call: pipeline.WriteRequest
-    ) -> Object:
-        from watchword.apiserver.serving.apply import apply
-
-        kind = target.kind
+    def applied(live: Object | None) -> Object:
         new = apply(
             live,
             config,
             kind.schema,
             manager=call.manager,
             force=call.force,
-            now=self.update.tools.now(),
+            now=tools.now(),
             subresource=target.subresource,
             reset=pipeline.reset_fields(kind, target.subresource),
         )
         pipeline.prune_and_default(kind, new, call)
         return new
 
+    def revise(live: Object) -> Object:
+        new = applied(live)
+        said = config["metadata"].get("resourceVersion")
+        new["metadata"]["resourceVersion"] = said or live["metadata"]["resourceVersion"]
+        return new
+
+    try:
+        return await write.revise(tools, target, revise, call)
+    except ApiError as refusal:
+        if refusal.reason != "NotFound" or target.subresource:
+            raise
+    call.may_create()
+    if uid := config["metadata"].get("uid"):
+        detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise errors.conflict(kind.resource, target.key.name, detail)
+    new = applied(None)
+    new["metadata"].pop("resourceVersion", None)
+    return await write.create(tools, kind, target.key.namespace, new, call)
+
 
 def _read(target: write.UpdateTarget, body: bytes) -> Object:
     config = bodies.require_object(bodies.decode_yaml(body))
-    if not config.get("apiVersion") or not config.get("kind"):
-        group, _, version = str(config.get("apiVersion") or "").rpartition("/")
-        raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={config.get('kind') or ''}")
-    if not target.kind.custom and config["apiVersion"] != target.kind.resource.api_version:
-        group, _, version = str(config["apiVersion"]).rpartition("/")
-        raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={config['kind']}")
+    said, kind = str(config.get("apiVersion") or ""), config.get("kind") or ""
+    if not said or not kind or (said != target.kind.resource.api_version and not target.kind.custom):
+        group, _, version = said.rpartition("/")
+        raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
     write.require_type(target.kind, config)
     config["metadata"].setdefault("name", target.key.name)
     write.require_name(config, target.key)
@@ -287,72 +257,44 @@ def _read(target: write.UpdateTarget, body: bytes) -> Object:
     return config
 
 
-def _require_no_uid(target: write.UpdateTarget, config: Object) -> None:
-    uid = config["metadata"].get("uid")
-    if uid:
-        detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-        raise errors.conflict(target.kind.resource, target.key.name, detail)
-
-
-def _strategic(document: Object, patch: Any, kind: ResourceKind) -> Object:
+def _merged(document: Object, changes: Any, media: str, kind: ResourceKind) -> Object:
+    if media == JSON_PATCH:
+        return apply_json_patch(document, changes)
+    if media == MERGE_PATCH:
+        return apply_merge_patch(document, changes)
     from watchword.apiserver.serving.strategic_patch import apply_strategic_patch
 
-    return apply_strategic_patch(document, patch, kind.schema)
-
-
-_LANGUAGES: dict[str, Merge] = {
-    JSON_PATCH: lambda document, patch, _: apply_json_patch(document, patch),
-    MERGE_PATCH: lambda document, patch, _: apply_merge_patch(document, patch),
-    STRATEGIC_PATCH: _strategic,
-}
-
-
-def patch_types(kind: ResourceKind) -> tuple[str, ...]:
-    """Return the languages a kind understands; custom kinds have no strategy for lists."""
-    if kind.custom:
-        return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
-    return (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+    return apply_strategic_patch(document, changes, kind.schema)
 
 
 def patch_type(request: HandlerRequest, kind: ResourceKind) -> str:
     """Return the language of a patch; 415 when the kind does not understand it."""
     media = bodies.media_type(request.header("content-type"))
-    accepted = patch_types(kind)
-    if media not in accepted:
-        raise (
-            errors.unsupported_media_type(accepted)
-            if kind.custom
-            else ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-        )
+    if kind.custom and media not in CUSTOM_PATCHES:
+        raise errors.unsupported_media_type(CUSTOM_PATCHES)
+    if media not in {*CUSTOM_PATCHES, STRATEGIC_PATCH}:
+        raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     return media
 
 
-class PatchVerb(Struct, frozen=True):
-    """Changes parts of objects."""
+async def patch(
+    tools: pipeline.VerbDependencies, target: write.UpdateTarget, media: str, body: bytes, call: pipeline.WriteRequest
+) -> pipeline.VerbResult:
+    """Change parts of an object; server-side apply may also create it."""
+    if media == APPLY_PATCH:
+        return await _apply(tools, target, body, call)
+    changes = bodies.decode_json(body, "error decoding patch: ")
+    odd = _unknown_patch_fields(media, body, changes) if call.strictness != "Ignore" else []
+    warnings = list(call.warnings)
 
-    update: write.Update
-    apply: Apply
+    def revise(document: Object) -> Object:
+        call.warnings[:] = warnings if call.strictness == "Strict" else [*warnings, *odd]
+        new = _merged(document, changes, media, target.kind)
+        write.require_identity(target, new)
+        _conform_patched(target.kind, new, call, odd, changes if media == STRATEGIC_PATCH else None)
+        return new
 
-    async def __call__(
-        self, target: write.UpdateTarget, media: str, body: bytes, call: pipeline.WriteRequest
-    ) -> pipeline.VerbResult:
-        if media == APPLY_PATCH:
-            return await self.apply(target, body, call)
-        patch = bodies.decode_json(body, "error decoding patch: ")
-        merge = _LANGUAGES[media]
-        odd = _unknown_patch_fields(media, body, patch) if call.strictness != "Ignore" else []
-        warnings = list(call.warnings)
-
-        def revise(document: Object) -> Object:
-            call.warnings[:] = warnings if call.strictness == "Strict" else [*warnings, *odd]
-            new = merge(document, patch, target.kind)
-            write.require_type(target.kind, new)
-            write.require_name(new, target.key)
-            write.require_namespace(target.kind, new, target.key.namespace)
-            _conform_patched(target.kind, new, call, odd, patch if media == STRATEGIC_PATCH else None)
-            return new
-
-        return await self.update.revise(target, revise, call)
+    return await write.revise(tools, target, revise, call)
 
 
 def _unknown_patch_fields(media: str, body: bytes, patch: Any) -> list[str]:

@@ -1,7 +1,8 @@
 """What every write passes between the client and the store, and the options of requests."""
 
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from functools import cache
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -26,11 +27,10 @@ from watchword.apiserver.serving.model import (
     Operation,
     ResourceKind,
     User,
+    without_empty,
 )
 from watchword.apiserver.serving.object_storage import KindTable, ObjectStorage
 from watchword.apiserver.serving.watch import BOOKMARK_EVERY
-
-Strictness = Literal["Ignore", "Warn", "Strict"]
 
 SYSTEM = User("system:apiserver", groups=("system:masters",))
 MOST_COMPLAINTS = 100  # as upstream: a body made of mistakes is not worth a list of them
@@ -42,7 +42,7 @@ class WriteRequest(Struct, frozen=True):
     user: User = SYSTEM
     manager: str = "kube-apiserver"  # as upstream calls what it writes by itself
     dry_run: bool = False
-    strictness: Strictness = "Ignore"
+    strictness: str = "Ignore"  # or Warn, or Strict
     force: bool = False  # server-side apply: take fields from other managers
     applied: bool = False  # managedFields already contain the outcome of an apply
     warnings: list[str] = field(default_factory=list)
@@ -60,19 +60,8 @@ class WriteRequest(Struct, frozen=True):
         old: Object | None,
         subresource: str = "",
     ) -> Operation:
-        return Operation(
-            verb,
-            kind,
-            key,
-            self.user,
-            new=new,
-            old=old,
-            subresource=subresource,
-            dry_run=self.dry_run,
-            warnings=self.warnings,
-            options=self.options,
-            annotations=self.annotations,
-        )
+        request = (self.dry_run, self.warnings, self.options, self.annotations)
+        return Operation(verb, kind, key, self.user, new, old, subresource, *request)
 
 
 class VerbResult(Struct, frozen=True):
@@ -82,41 +71,31 @@ class VerbResult(Struct, frozen=True):
     status: int = 200
 
 
-class ManagedFieldsTracker(Struct, frozen=True):
-    """Records the fields that a write changed under its manager's name."""
+def track_managed_fields(operation: Operation, call: WriteRequest, now: Now) -> None:
+    """Update `metadata.managedFields` of the new object in place, before the server adds fields of its own."""
+    kind, new = operation.kind, operation.new
+    if call.applied or new is None:
+        return
+    if not kind.has_owners:
+        new.get("metadata", {}).pop("managedFields", None)
+        return
+    track_update(
+        operation.old,
+        new,
+        kind.schema,
+        manager=call.manager,
+        api_version=kind.resource.api_version,
+        now=now(),
+        subresource=operation.subresource,
+        reset=reset_fields(kind, operation.subresource),
+        empty={} if kind.custom else _empty_of(kind.resource),
+    )
 
-    now: Now
-    _empty: dict[Resource, Object | None] = field(default_factory=dict)
 
-    def track(self, operation: Operation, call: WriteRequest) -> None:
-        """Update `metadata.managedFields` of the new object in place, before the server adds fields of its own."""
-        kind, new = operation.kind, operation.new
-        if call.applied or new is None:
-            return
-        if not kind.has_owners:
-            new.get("metadata", {}).pop("managedFields", None)
-            return
-        track_update(
-            operation.old,
-            new,
-            kind.schema,
-            manager=call.manager,
-            api_version=kind.resource.api_version,
-            now=self.now(),
-            subresource=operation.subresource,
-            reset=reset_fields(kind, operation.subresource),
-            empty=self._empty_of(kind),
-        )
-
-    def _empty_of(self, kind: ResourceKind) -> Object | None:
-        """Return a typed kind's object without any field set: some fields are written even then."""
-        resource = kind.resource
-        if kind.custom:
-            return None
-        if resource not in self._empty:
-            message = message_of(resource.group, resource.version, resource.kind)
-            self._empty[resource] = typed(has_defaults=False).conform(message, {})
-        return self._empty[resource]
+@cache
+def _empty_of(resource: Resource) -> Object:
+    """Return a typed kind's object without any field set: some fields are written even then."""
+    return typed(has_defaults=False).conform(message_of(resource.group, resource.version, resource.kind), {})
 
 
 def reset_fields(kind: ResourceKind, subresource: str) -> frozenset[str]:
@@ -124,11 +103,16 @@ def reset_fields(kind: ResourceKind, subresource: str) -> frozenset[str]:
     return frozenset({"status"} if not subresource and "status" in kind.subresources else ())
 
 
-class Pipeline(Struct, frozen=True):
-    """Admission and validation, in Kubernetes' order."""
+class VerbDependencies(Struct, frozen=True):
+    """Store, kinds, clock, randomness and admission of one control plane."""
 
+    objects: ObjectStorage
+    kinds: KindTable
+    now: Now
+    entropy: Entropy
     mutating: tuple[Admit, ...] = ()
     validating: tuple[Admit, ...] = ()
+    bookmark_every: float = BOOKMARK_EVERY  # seconds
 
     async def mutate(self, operation: Operation) -> None:
         for admit in self.mutating:
@@ -137,39 +121,18 @@ class Pipeline(Struct, frozen=True):
             prepare(operation)
 
     async def validate_write(self, operation: Operation) -> None:
-        errors = find_errors(operation)
+        kind, new, old = operation.kind, operation.new, operation.old
+        errors: list[FieldError] = []
+        if kind.custom:
+            errors.extend(validate(new, kind.schema) if old is None else validate(new, kind.schema, old=old))
+        for check in kind.validate:
+            errors.extend(check(operation))
         if errors:
-            kind = operation.kind
+            # This one comes last, whichever step set it.
+            errors.sort(key=lambda error: "some validation rules were not checked" in error.message)
             raise invalid_object(kind.stored_as or kind.resource, operation.key.name, errors)
-        await self.admit(operation)
-
-    async def admit(self, operation: Operation) -> None:
-        """Run validating admission only: all that a deletion passes."""
         for admit in self.validating:
             await admit(operation)
-
-
-def find_errors(operation: Operation) -> list[FieldError]:
-    kind, new, old = operation.kind, operation.new, operation.old
-    errors: list[FieldError] = []
-    if kind.custom:
-        errors.extend(validate(new, kind.schema) if old is None else validate(new, kind.schema, old=old))
-    for check in kind.validate:
-        errors.extend(check(operation))
-    # This one comes last, whichever step set it.
-    return sorted(errors, key=lambda error: "some validation rules were not checked" in error.message)
-
-
-class VerbDependencies(Struct, frozen=True):
-    """Store, kinds, pipeline, clock and randomness of one control plane."""
-
-    objects: ObjectStorage
-    kinds: KindTable
-    pipeline: Pipeline
-    ownership: ManagedFieldsTracker
-    now: Now
-    entropy: Entropy
-    bookmark_every: float = BOOKMARK_EVERY  # seconds
 
 
 def prune_and_default(kind: ResourceKind, obj: Object, call: WriteRequest, duplicates: list[str] | None = None) -> None:
@@ -177,7 +140,11 @@ def prune_and_default(kind: ResourceKind, obj: Object, call: WriteRequest, dupli
     unknown = prune(obj, kind.schema, in_order=not kind.custom)
     if call.strictness != "Ignore" and (unknown or duplicates):
         told = [f'unknown field "{path}"' for path in unknown[:MOST_COMPLAINTS]]
-        report_field_problems(kind, call, told, (duplicates or [])[:MOST_COMPLAINTS])
+        twice = [f'duplicate field "{path}"' for path in (duplicates or [])[:MOST_COMPLAINTS]]
+        complaints = [*twice, *told] if kind.custom else [*told, *twice]  # as kube-apiserver's two decoders do
+        if call.strictness == "Strict":
+            raise StrictDecoding(kind, f"strict decoding error: {', '.join(complaints)}")
+        call.warnings.extend(complaints)
     for fill in kind.default:
         fill(obj)
     if kind.custom:
@@ -192,15 +159,6 @@ class StrictDecoding(ApiError):
         head = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
         super().__init__(400, "BadRequest", f"{head}{complaint}")
         self.complaint = complaint
-
-
-def report_field_problems(kind: ResourceKind, call: WriteRequest, unknown: list[str], duplicates: list[str]) -> None:
-    """Warn about fields, or refuse them with 400 when strict validation was requested."""
-    twice = [f'duplicate field "{path}"' for path in duplicates]
-    complaints = [*twice, *unknown] if kind.custom else [*unknown, *twice]  # as kube-apiserver's two decoders do
-    if call.strictness == "Strict":
-        raise StrictDecoding(kind, f"strict decoding error: {', '.join(complaints)}")
-    call.warnings.extend(complaints)
 
 
 _LONGEST_MANAGER = 128
@@ -297,13 +255,11 @@ def read_write_request(request: HandlerRequest, *, options_kind: str, apply: boo
         user=request.user,
         manager=manager or request.header("user-agent").partition("/")[0][:_LONGEST_MANAGER] or "unknown",
         dry_run=dry_run,
-        strictness=cast("Strictness", strictness or "Warn"),
+        strictness=strictness or "Warn",
         force=requestinfo.is_truthy(force) if force else False,
-        options={
-            **({"dryRun": ["All"]} if dry_run else {}),
-            **({"fieldManager": manager} if manager else {}),
-            **({"fieldValidation": strictness} if strictness else {}),
-        },
+        options=without_empty(
+            {"dryRun": ["All"] if dry_run else [], "fieldManager": manager, "fieldValidation": strictness}
+        ),
         annotations=request.annotations,
     )
 

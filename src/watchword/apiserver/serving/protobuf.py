@@ -5,16 +5,14 @@ import math
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
-from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.api.time import rfc3339, rfc3339_micro
 from watchword.apiserver.kinds.build import message_of
-from watchword.apiserver.kinds.messages import META, UNIONS, Field, Messages, messages
+from watchword.apiserver.kinds.messages import META, UNIONS, Field, messages
 from watchword.apiserver.kinds.typed import SCHEMA, TypeMismatch, typed
 from watchword.apiserver.serving.bodies import load_json, require_shallow
 from watchword.apiserver.serving.errors import bad_request
@@ -111,43 +109,31 @@ def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-def _instant(raw: bytes) -> datetime | None:
-    seconds = nanos = 0
-    for number, _, value in read_fields(raw):
-        if number == 1 and isinstance(value, int):
-            seconds = signed(value)
-        elif number == 2 and isinstance(value, int):
-            nanos = signed(value, 32)
+Member = TypeVar("Member", int, bytes)
+
+
+def _member(raw: bytes, number: int, absent: Member) -> Member:
+    """Return the last value of one field of a message; what has another type than `absent` is skipped."""
+    found = [value for each, _, value in read_fields(raw) if each == number and isinstance(value, type(absent))]
+    return found[-1] if found else absent
+
+
+def _time(raw: bytes, write: Callable[[datetime], str] = rfc3339) -> str | None:
+    seconds, nanos = signed(_member(raw, 1, 0)), signed(_member(raw, 2, 0), 32)
     try:
         instant = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError:
         raise Malformed("an instant is beyond every calendar") from None
     # Go writes its zero time as an instant of the year one.
-    return None if instant.year <= 1 else instant
-
-
-def _time(raw: bytes, write: Callable[[datetime], str] = rfc3339) -> str | None:
-    instant = _instant(raw) if raw else None
-    return None if instant is None else write(instant)
+    return write(instant) if raw and instant.year > 1 else None
 
 
 def _quantity(raw: bytes) -> str:
-    for number, _, value in read_fields(raw):
-        if number == 1 and isinstance(value, bytes):
-            return text(value)
-    return "0"
+    return text(_member(raw, 1, b"0"))
 
 
 def _int_or_string(raw: bytes) -> int | str:
-    kind, number_value, text_value = 0, 0, ""
-    for number, _, value in read_fields(raw):
-        if number == 1 and isinstance(value, int):
-            kind = value
-        elif number == 2 and isinstance(value, int):
-            number_value = signed(value, 32)
-        elif number == 3 and isinstance(value, bytes):
-            text_value = text(value)
-    return text_value if kind == 1 else number_value
+    return text(_member(raw, 3, b"")) if _member(raw, 1, 0) == 1 else signed(_member(raw, 2, 0), 32)
 
 
 def _strings(raw: bytes) -> list[str]:
@@ -155,12 +141,8 @@ def _strings(raw: bytes) -> list[str]:
 
 
 def _json(raw: bytes) -> Any:
-    inner = b"null"
-    for number, _, value in read_fields(raw):
-        if number == 1 and isinstance(value, bytes):
-            inner = value
     try:
-        return load_json(inner or b"null")
+        return load_json(_member(raw, 1, b"") or b"null")
     except orjson.JSONDecodeError:
         raise Malformed("an embedded value is not JSON") from None
 
@@ -181,67 +163,67 @@ _DELIMITED: dict[str, Callable[[bytes], Any]] = {
 MAX_DEPTH = 100
 
 
-class MessageReader(Struct, frozen=True):
-    """Reads messages into objects; fields that no table knows are skipped."""
+def read_message(name: str, data: bytes, depth: int = 0) -> Object:
+    """Return a message as an object; fields that no table knows are skipped."""
+    if depth > MAX_DEPTH:
+        raise Malformed(f"messages are nested deeper than {MAX_DEPTH} levels")
+    found: Object = {}
+    fields = messages()[name].by_number
+    for number, wire, value in read_fields(data):
+        each = fields.get(number)
+        if each is not None:
+            _place(found, each, wire, value, depth)
+    return found
 
-    messages: Messages
 
-    def read(self, name: str, data: bytes, depth: int = 0) -> Object:
-        if depth > MAX_DEPTH:
-            raise Malformed(f"messages are nested deeper than {MAX_DEPTH} levels")
-        found: Object = {}
-        fields = self.messages[name].by_number
-        for number, wire, value in read_fields(data):
-            each = fields.get(number)
-            if each is not None:
-                self._place(found, each, wire, value, depth)
-        return found
+def _place(found: Object, each: Field, wire: int, value: Value, depth: int) -> None:
+    if each.inline:
+        found.update(_one(each.type, wire, value, depth))
+    elif each.shape == "map":
+        key, item = _entry(each.type, wire, value, depth)
+        found.setdefault(each.name, {})[key] = item
+    elif each.shape == "list" and each.type in _VARINTS and isinstance(value, bytes):
+        found.setdefault(each.name, []).extend(_packed(each.type, value))
+    elif each.shape == "list":
+        found.setdefault(each.name, []).append(_one(each.type, wire, value, depth))
+    else:
+        found[each.name] = _one(each.type, wire, value, depth)
 
-    def _place(self, found: Object, each: Field, wire: int, value: Value, depth: int) -> None:
-        if each.inline:
-            found.update(self._one(each.type, wire, value, depth))
-        elif each.shape == "map":
-            key, item = self._entry(each.type, wire, value, depth)
-            found.setdefault(each.name, {})[key] = item
-        elif each.shape == "list" and each.type in _VARINTS and isinstance(value, bytes):
-            found.setdefault(each.name, []).extend(_packed(each.type, value))
-        elif each.shape == "list":
-            found.setdefault(each.name, []).append(self._one(each.type, wire, value, depth))
-        else:
-            found[each.name] = self._one(each.type, wire, value, depth)
 
-    def _one(self, kind: str, wire: int, value: Value, depth: int) -> Any:
-        if kind in UNIONS:
-            return self._union(kind, _delimited(wire, value), depth + 1)
-        if "." in kind:
-            return self.read(kind, _delimited(wire, value), depth + 1)
-        return read_scalar(kind, wire, value)
+def _one(kind: str, wire: int, value: Value, depth: int) -> Any:
+    if kind in UNIONS:
+        return _union(kind, _delimited(wire, value), depth + 1)
+    if "." in kind:
+        return read_message(kind, _delimited(wire, value), depth + 1)
+    return read_scalar(kind, wire, value)
 
-    def _entry(self, kind: str, wire: int, value: Value, depth: int) -> tuple[str, Any]:
-        key = ""
-        # An absent value is the empty one: no bytes, no text, a message without fields.
-        item: Any = None
-        for number, inner_wire, inner in read_fields(_delimited(wire, value)):
-            if number == 1:
-                key = text(_delimited(inner_wire, inner))
-            elif number == 2:
-                item = self._one(kind, inner_wire, inner, depth + 1)
-        return key, self._one(kind, LENGTH, b"", depth + 1) if item is None else item
 
-    def _union(self, kind: str, data: bytes, depth: int) -> Any:
-        allows, schema, items = False, None, list[Any]()
-        for number, wire, value in read_fields(data):
-            if kind == "schemaOrBool" and number == 1 and wire == VARINT:
-                allows = bool(value)
-            elif number == (2 if kind == "schemaOrBool" else 1):
-                schema = self.read(SCHEMA, _delimited(wire, value), depth + 1)
-            elif kind == "schemaOrArray" and number == 2:
-                items.append(self.read(SCHEMA, _delimited(wire, value), depth + 1))
-            elif kind == "schemaOrStrings" and number == 2:
-                items.append(text(_delimited(wire, value)))
-        if schema is not None:
-            return schema
-        return allows if kind == "schemaOrBool" else items
+def _entry(kind: str, wire: int, value: Value, depth: int) -> tuple[str, Any]:
+    key = ""
+    # An absent value is the empty one: no bytes, no text, a message without fields.
+    item: Any = None
+    for number, inner_wire, inner in read_fields(_delimited(wire, value)):
+        if number == 1:
+            key = text(_delimited(inner_wire, inner))
+        elif number == 2:
+            item = _one(kind, inner_wire, inner, depth + 1)
+    return key, _one(kind, LENGTH, b"", depth + 1) if item is None else item
+
+
+def _union(kind: str, data: bytes, depth: int) -> Any:
+    allows, schema, items = False, None, list[Any]()
+    for number, wire, value in read_fields(data):
+        if kind == "schemaOrBool" and number == 1 and wire == VARINT:
+            allows = bool(value)
+        elif number == (2 if kind == "schemaOrBool" else 1):
+            schema = read_message(SCHEMA, _delimited(wire, value), depth + 1)
+        elif kind == "schemaOrArray" and number == 2:
+            items.append(read_message(SCHEMA, _delimited(wire, value), depth + 1))
+        elif kind == "schemaOrStrings" and number == 2:
+            items.append(text(_delimited(wire, value)))
+    if schema is not None:
+        return schema
+    return allows if kind == "schemaOrBool" else items
 
 
 def _delimited(wire: int, value: Value) -> bytes:
@@ -276,31 +258,15 @@ def decode(body: bytes) -> Object:
 
 
 def _unwrap(envelope: bytes) -> Object:
-    api_version = kind = encoding = content_type = ""
-    raw = b""
-    for number, _, value in read_fields(envelope):
-        if not isinstance(value, bytes):
-            continue
-        match number:
-            case 1:
-                api_version, kind = _type_meta(value)
-            case 2:
-                raw = value
-            case 3:
-                encoding = text(value)
-            case 4:
-                content_type = text(value)
-    if encoding or content_type not in ("", "application/vnd.kubernetes.protobuf"):
+    meta, raw = _member(envelope, 1, b""), _member(envelope, 2, b"")
+    api_version, kind = text(_member(meta, 1, b"")), text(_member(meta, 2, b""))
+    content_type = _member(envelope, 4, b"")
+    if _member(envelope, 3, b"") or content_type not in (b"", b"application/vnd.kubernetes.protobuf"):
         raise Malformed("the envelope holds another encoding")
     name = _message_name(api_version, kind)
-    read = _reader().read(name, raw)
     # Go writes every plain field, empty or not: the kind's shape tells zero from absence.
-    return {"apiVersion": api_version, "kind": kind, **typed(has_defaults=False).conform(name, read)}
-
-
-def _type_meta(data: bytes) -> tuple[str, str]:
-    found = {number: text(value) for number, _, value in read_fields(data) if isinstance(value, bytes)}
-    return found.get(1, ""), found.get(2, "")
+    shaped = typed(has_defaults=False).conform(name, read_message(name, raw))
+    return {"apiVersion": api_version, "kind": kind, **shaped}
 
 
 def _message_name(api_version: str, kind: str) -> str:
@@ -311,8 +277,3 @@ def _message_name(api_version: str, kind: str) -> str:
         return message_of(group, version, kind)
     except KeyError:
         raise bad_request(f'no kind "{kind}" is registered for version "{api_version}" in protobuf') from None
-
-
-@cache
-def _reader() -> MessageReader:
-    return MessageReader(messages())

@@ -1,54 +1,19 @@
-"""The registry: every verb, and the same verbs for the control plane's own parts."""
+"""The registry: the verbs for the control plane's own parts."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct
-
 from watchword.api.json import copy_json
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.apiserver.serving import pipeline
-from watchword.apiserver.serving.delete import Delete, DeleteCollection, DeleteOptions
+from watchword.apiserver.serving import pipeline, write
+from watchword.apiserver.serving.delete import DeleteOptions, delete
 from watchword.apiserver.serving.errors import resource_not_found
 from watchword.apiserver.serving.model import Entropy, Now, ResourceKind
 from watchword.apiserver.serving.object_storage import KindTable, ObjectStorage, bucket_of, load_object
-from watchword.apiserver.serving.patch import Apply, PatchVerb
-from watchword.apiserver.serving.read import Read, WatchVerb
-from watchword.apiserver.serving.watch import WatchBroadcaster
-from watchword.apiserver.serving.write import Create, Update, UpdateTarget
 from watchword.apiserver.store.model import Record, Store, StoreEvent
 
 _STATUS_FIELDS = ("apiVersion", "kind", "metadata", "status")
 """What the status endpoint reads of an object; the rest stays as it is stored."""
-
-
-class Verbs(Struct, frozen=True):
-    """What requests can do, past authorization."""
-
-    read: Read
-    watch: WatchVerb
-    create: Create
-    update: Update
-    patch: PatchVerb
-    delete: Delete
-    delete_collection: DeleteCollection
-
-
-def verbs(tools: pipeline.VerbDependencies) -> Verbs:
-    def fraction() -> float:
-        return int.from_bytes(tools.entropy(4), "big") / 2**32
-
-    read, update, delete = Read(tools.objects), Update(tools, Create(tools)), Delete(tools)
-    broadcaster = WatchBroadcaster(tools.objects.store)
-    return Verbs(
-        read=read,
-        watch=WatchVerb(tools.objects, read, broadcaster, fraction, tools.bookmark_every),
-        create=update.create,
-        update=update,
-        patch=PatchVerb(update, Apply(update.create, update)),
-        delete=delete,
-        delete_collection=DeleteCollection(read, delete),
-    )
 
 
 class ObjectRegistry:
@@ -60,10 +25,7 @@ class ObjectRegistry:
     def __init__(self, store: Store, kinds: KindTable, *, now: Now, entropy: Entropy) -> None:
         self.objects = ObjectStorage(store)
         self.table = kinds
-        self._tools = pipeline.VerbDependencies(
-            self.objects, kinds, pipeline.Pipeline(), pipeline.ManagedFieldsTracker(now), now, entropy
-        )
-        self._verbs = verbs(self._tools)
+        self._tools = pipeline.VerbDependencies(self.objects, kinds, now, entropy)
         self._shared: tuple[Record, ResourceKind, Object] | None = None  # decoded for listeners
 
     def kind(self, group: str, version: str, plural: str) -> ResourceKind | None:
@@ -82,12 +44,11 @@ class ObjectRegistry:
     async def create(self, resource: Resource, obj: Object, call: pipeline.WriteRequest | None = None) -> Object:
         kind, body, call = self._require(resource), copy_json(obj), call or pipeline.WriteRequest()
         pipeline.prune_and_default(kind, body, call)
-        return load_object((await self._verbs.create(kind, ObjectKey.of(body).namespace, body, call)).body)
+        created = await write.create(self._tools, kind, ObjectKey.of(body).namespace, body, call)
+        return load_object(created.body)
 
-    async def update(
-        self, resource: Resource, obj: Object, subresource: str = "", call: pipeline.WriteRequest | None = None
-    ) -> Object:
-        kind, call = self._require(resource), call or pipeline.WriteRequest()
+    async def update(self, resource: Resource, obj: Object, subresource: str = "") -> Object:
+        kind, call = self._require(resource), pipeline.WriteRequest()
         stated = {name: obj[name] for name in _STATUS_FIELDS if name in obj} if subresource == "status" else obj
 
         def body() -> Object:
@@ -95,8 +56,8 @@ class ObjectRegistry:
             pipeline.prune_and_default(kind, fresh, call)
             return fresh
 
-        target = UpdateTarget(kind, ObjectKey.of(obj), subresource)
-        return load_object((await self._verbs.update.replace(target, body, call)).body)
+        target = write.UpdateTarget(kind, ObjectKey.of(obj), subresource)
+        return load_object((await write.replace(self._tools, target, body, call)).body)
 
     async def delete(
         self,
@@ -109,7 +70,7 @@ class ObjectRegistry:
         grace_seconds: int | None = None,
     ) -> None:
         options = DeleteOptions(grace_seconds, uid, resource_version, propagation)
-        await self._verbs.delete(self._require(resource), key, options, pipeline.WriteRequest())
+        await delete(self._tools, self._require(resource), key, options, pipeline.WriteRequest())
 
     def subscribe(self, resource: Resource, listener: Callable[[str, Object], None]) -> Callable[[], None]:
         """Subscribe; a listener that raises is reported and stays registered."""

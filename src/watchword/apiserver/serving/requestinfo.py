@@ -97,20 +97,15 @@ class FieldSelector(Struct, frozen=True):
 
     def matches(self, obj: Object, getters: Mapping[str, FieldGetter]) -> bool:
         """Whether the object satisfies all; the fields must have been checked with `require_known`."""
-        return all((_value(obj, each.path, getters) == each.value) is not each.negated for each in self.requirements)
+        return all((getters[each.path](obj) == each.value) is not each.negated for each in self.requirements)
 
-    def require_known(self, getters: Mapping[str, FieldGetter], *, namespaced: bool) -> None:
+    def require_known(self, getters: Mapping[str, FieldGetter]) -> None:
         for each in self.requirements:
-            if each.path == "metadata.name" or (each.path == "metadata.namespace" and namespaced):
-                continue
             if each.path not in getters:
-                raise bad_request(_unknown(each.path, getters))
-
-
-def _unknown(path: str, getters: Mapping[str, FieldGetter]) -> str:
-    if set(getters) - {"metadata.name", "metadata.namespace"} or not getters:
-        return f"field label not supported: {path}"
-    return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+                told = f"field label not supported: {each.path}"
+                if getters.keys() <= {"metadata.name", "metadata.namespace"}:
+                    told = f'"{each.path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+                raise bad_request(told)
 
 
 NO_FIELDS = FieldSelector()
@@ -124,14 +119,6 @@ def parse_field_selector(text: str) -> FieldSelector:
         return FieldSelector(selectors.parse_field_selector(text))
     except SelectorError as refusal:
         raise bad_request(str(refusal)) from None
-
-
-def _value(obj: Object, path: str, getters: Mapping[str, FieldGetter]) -> str:
-    if path == "metadata.name":
-        return obj["metadata"].get("name") or ""
-    if path == "metadata.namespace":
-        return obj["metadata"].get("namespace") or ""
-    return getters[path](obj)
 
 
 EVERYTHING = LabelSelector()

@@ -4,146 +4,108 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 
 import orjson
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import structs
 
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.apiserver.access.rbac import Authorizer, require
-from watchword.apiserver.serving import errors, negotiation
-from watchword.apiserver.serving.bodies import (
-    JSON,
-    decode,
-    decode_body,
-    duplicate_fields,
-    media_type,
-    require_type_meta,
-)
-from watchword.apiserver.serving.delete import read_delete_options
+from watchword.apiserver.serving import bodies, errors, negotiation
+from watchword.apiserver.serving.delete import delete, read_delete_options
 from watchword.apiserver.serving.field_errors import invalid as invalid_field
-from watchword.apiserver.serving.model import HandlerRequest, Now, ResourceKind
-from watchword.apiserver.serving.object_storage import ObjectStorage
-from watchword.apiserver.serving.patch import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH, patch_type
+from watchword.apiserver.serving.model import ApiError, HandlerRequest, Now, ResourceKind, without_empty
+from watchword.apiserver.serving.patch import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH, patch, patch_type
 from watchword.apiserver.serving.pipeline import (
+    VerbDependencies,
     VerbResult,
     WriteRequest,
     prune_and_default,
     read_list_options,
     read_write_request,
 )
-from watchword.apiserver.serving.read import ListPage
-from watchword.apiserver.serving.registry import Verbs
-from watchword.apiserver.serving.write import UpdateTarget
+from watchword.apiserver.serving.read import ListPage, get_record, list_page, open_watch
+from watchword.apiserver.serving.watch import WatchBroadcaster
+from watchword.apiserver.serving.write import UpdateTarget, create, replace, revise
+from watchword.apiserver.store.model import Record
 
-_JSON_HEADER = ("Content-Type", JSON)
-_WATCHED = (f"{JSON};stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+_JSON_HEADER = ("Content-Type", bodies.JSON)
+_WATCHED = (f"{bodies.JSON};stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 
 
-class ResponseBuilder(Struct, frozen=True):
-    """Turns outcomes of verbs into responses."""
+def _answer(
+    tools: VerbDependencies, request: HandlerRequest, kind: ResourceKind, answer: VerbResult, warnings: list[str]
+) -> Response:
+    media = negotiation.choose_media(request)
+    headers = negotiation.warning_headers(warnings)
+    if media.plain:
+        return Response(answer.status, (_JSON_HEADER, *headers), answer.body)
+    obj: Object = orjson.loads(answer.body)
+    if media.transform and obj.get("kind") != "Status":
+        obj = _object_transform(request, kind, media, tools.now)(obj)
+    return negotiation.encoded_response(media, obj, answer.status, headers)
 
-    objects: ObjectStorage
-    now: Now
 
-    def answer(
-        self, request: HandlerRequest, kind: ResourceKind, answer: VerbResult, call: WriteRequest | None = None
-    ) -> Response:
-        media = negotiation.choose_media(request)
-        headers = negotiation.warning_headers(call.warnings) if call is not None and call.warnings else ()
-        if media.plain:
-            return Response(answer.status, (_JSON_HEADER, *headers), answer.body)
-        obj: Object = orjson.loads(answer.body)
-        if media.transform and obj.get("kind") != "Status":
-            obj = self._shown(request, kind, media)(obj)
-        return negotiation.encoded_response(media, obj, answer.status, headers)
+def _object_transform(
+    request: HandlerRequest, kind: ResourceKind, media: negotiation.Media, now: Now
+) -> Callable[[Object], Object]:
+    if media.transform == "Table":
+        include = _included(request)
+        return lambda obj: table(kind, [obj], now=now(), include=include, version=media.version)
+    if media.transform == "PartialObjectMetadata":
+        return lambda obj: partial_metadata(obj, media.version)
+    raise errors.not_acceptable(negotiation.ANSWERS)
 
-    def watch_transform(
-        self, request: HandlerRequest, kind: ResourceKind, media: negotiation.Media
-    ) -> Callable[[Object], Object] | None:
-        """Return how watch events show objects; None for the objects themselves."""
-        if media.type != JSON:
-            raise errors.not_acceptable(_WATCHED)
-        if not media.transform:
-            return None
-        shown = self._shown(request, kind, media)
-        return _columns_once(shown) if media.transform == "Table" else shown
 
-    def page(self, request: HandlerRequest, kind: ResourceKind, page: ListPage) -> Response:
-        media = negotiation.choose_media(request)
-        metadata = list_metadata(page, custom=kind.custom)
-        if media.transform:
-            items = [self.objects.decode(kind, record) for record in page.records]
-            return negotiation.encoded_response(media, self._transformed_list(request, kind, media, items, metadata))
+def _included(request: HandlerRequest) -> str:
+    return request.parameter("includeObject") or "Metadata"
+
+
+def _list_response(tools: VerbDependencies, request: HandlerRequest, kind: ResourceKind, page: ListPage) -> Response:
+    media = negotiation.choose_media(request)
+    metadata = list_metadata(page, custom=kind.custom)
+    if not media.transform:
         resource = kind.resource
         head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
-        body = b"".join([orjson.dumps(head)[:-1], b',"items":[', *self._items(kind, page), b"]}"])
+        body = b"".join([orjson.dumps(head)[:-1], b',"items":[', *_items(tools, kind, page), b"]}"])
         if media.plain:
             return Response(200, (_JSON_HEADER,), body)
         return negotiation.encoded_response(media, orjson.loads(body))
-
-    def _shown(
-        self, request: HandlerRequest, kind: ResourceKind, media: negotiation.Media
-    ) -> Callable[[Object], Object]:
-        if media.transform == "Table":
-            include = request.parameter("includeObject") or "Metadata"
-            return lambda obj: table(kind, [obj], now=self.now(), include=include, version=media.version)
-        if media.transform == "PartialObjectMetadata":
-            return lambda obj: partial_metadata(obj, media.version)
+    items = [tools.objects.decode(kind, record) for record in page.records]
+    if media.transform == "Table":
+        shown = table(kind, items, now=tools.now(), include=_included(request), version=media.version)
+        return negotiation.encoded_response(media, {**shown, "metadata": metadata})
+    if media.transform != "PartialObjectMetadataList":
         raise errors.not_acceptable(negotiation.ANSWERS)
+    shown = {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": f"meta.k8s.io/{media.version}",
+        "metadata": metadata,
+        "items": [partial_metadata(item, media.version) for item in items],
+    }
+    return negotiation.encoded_response(media, shown)
 
-    def _items(self, kind: ResourceKind, page: ListPage) -> Iterator[bytes | memoryview]:
-        """Yield the items in pieces that are not copied before all are joined."""
-        for number, record in enumerate(page.records):
-            if number:
-                yield b","
-            yield from self.objects.item(kind, record)
 
-    def _transformed_list(
-        self,
-        request: HandlerRequest,
-        kind: ResourceKind,
-        media: negotiation.Media,
-        items: list[Object],
-        metadata: Object,
-    ) -> Object:
-        if media.transform == "Table":
-            include = request.parameter("includeObject") or "Metadata"
-            shown = table(kind, items, now=self.now(), include=include, version=media.version)
-            shown["metadata"] = metadata
-            return shown
-        if media.transform != "PartialObjectMetadataList":
-            raise errors.not_acceptable(negotiation.ANSWERS)
-        return {
-            "kind": "PartialObjectMetadataList",
-            "apiVersion": f"meta.k8s.io/{media.version}",
-            "metadata": metadata,
-            "items": [partial_metadata(item, media.version) for item in items],
-        }
+def _items(tools: VerbDependencies, kind: ResourceKind, page: ListPage) -> Iterator[bytes | memoryview]:
+    """Yield the items in pieces that are not copied before all are joined."""
+    for number, record in enumerate(page.records):
+        if number:
+            yield b","
+        yield from tools.objects.item(kind, record)
 
 
 def _columns_once(shown: Callable[[Object], Object]) -> Callable[[Object], Object]:
     """Show the columns in the first table of a watch only, as upstream does."""
-    told: list[bool] = []
+    first = iter([True])
 
     def show(obj: Object) -> Object:
-        table = shown(obj)
-        if told:
-            table["columnDefinitions"] = None
-        else:
-            told.append(True)
-        return table
+        return shown(obj) if next(first, False) else {**shown(obj), "columnDefinitions": None}
 
     return show
 
 
 def list_metadata(page: ListPage, *, custom: bool = False) -> Object:
     """Return the metadata of a list; those of custom kinds always show where to go on, if only nowhere."""
-    metadata: Object = {"resourceVersion": str(page.revision)}
-    if page.continue_token or custom:
-        metadata["continue"] = page.continue_token
-    if page.remaining:
-        metadata["remainingItemCount"] = page.remaining
-    return metadata
+    place = {"continue": page.continue_token} if page.continue_token or custom else {}
+    return {"resourceVersion": str(page.revision), **place, **without_empty({"remainingItemCount": page.remaining})}
 
 
 def partial_metadata(obj: Object, version: str = "v1") -> Object:
@@ -151,12 +113,7 @@ def partial_metadata(obj: Object, version: str = "v1") -> Object:
 
 
 def table(
-    kind: ResourceKind,
-    objects: Sequence[Object],
-    *,
-    now: datetime,
-    include: str = "Metadata",
-    version: str = "v1",
+    kind: ResourceKind, objects: Sequence[Object], *, now: datetime, include: str = "Metadata", version: str = "v1"
 ) -> Object:
     """Return the objects as a Table; `include` chooses how much of each object a row contains.
 
@@ -188,32 +145,29 @@ def table(
 Serve = Callable[[HandlerRequest, ResourceKind], Awaitable[Response]]
 
 
-class ResourceServer(Struct, frozen=True):
+class ResourceServer:
     """One method per verb of the API."""
 
-    verbs: Verbs
-    responses: ResponseBuilder
-    authorizer: Authorizer
-    _by_verb: dict[str, Serve] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._by_verb.update(
-            {
-                "get": self._get,
-                "list": self._list,
-                "watch": self._watch,
-                "create": self._create,
-                "update": self._update,
-                "patch": self._patch,
-                "delete": self._delete,
-                "deletecollection": self._delete_collection,
-            }
-        )
+    def __init__(self, tools: VerbDependencies, authorizer: Authorizer) -> None:
+        self.broadcaster = WatchBroadcaster(tools.objects.store)
+        self._tools = tools
+        self._authorizer = authorizer
+        self._by_verb: dict[str, Serve] = {
+            "get": self._get,
+            "list": self._list,
+            "watch": self._watch,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
 
     async def serve(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         """Serve a request past authorization; 405 when the kind has no such verb."""
         verb, subresource = request.info.verb, request.info.subresource
-        allowed = subresource_verbs(subresource) if subresource else kind.verbs
+        changes = ("update",) if subresource == "finalize" else ("get", "update", "patch")
+        allowed = changes if subresource else kind.verbs
         serve = self._by_verb.get(verb) if subresource != "scale" else self._scale
         if serve is None or verb not in allowed:
             raise (
@@ -226,10 +180,10 @@ class ResourceServer(Struct, frozen=True):
     async def _scale(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         """Serve the size of a workload as a Scale, changed by an update or a merge patch."""
         if request.info.verb == "get":
-            record = await self.verbs.read.get(kind, _key(request), request.parameter("resourceVersion"))
+            record = await self._record(request, kind)
             return negotiation.object_response(request, scale_of(orjson.loads(record.body)))
-        media = media_type(request.header("content-type"))
-        scale = decode(request.body, JSON if media in (MERGE_PATCH, STRATEGIC_PATCH) else media)
+        media = bodies.media_type(request.header("content-type"))
+        scale = bodies.decode(request.body, bodies.JSON if media in (MERGE_PATCH, STRATEGIC_PATCH) else media)
         replicas = (scale.get("spec") or {}).get("replicas") or 0
         if type(replicas) is not int or replicas < 0:
             error = invalid_field("spec.replicas", replicas, "must be greater than or equal to 0")
@@ -241,68 +195,83 @@ class ResourceServer(Struct, frozen=True):
             obj["metadata"]["resourceVersion"] = (scale.get("metadata") or {}).get("resourceVersion") or ""
             return obj
 
-        answer = await self.verbs.update.revise(
-            _target(request, kind), resize, self._call(request, options_kind="UpdateOptions")
-        )
+        call = self._call(request, options_kind="UpdateOptions")
+        answer = await revise(self._tools, _target(request, kind), resize, call)
         return negotiation.object_response(request, scale_of(orjson.loads(answer.body)))
 
     async def _get(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        record = await self.verbs.read.get(kind, _key(request), request.parameter("resourceVersion"))
-        return self.responses.answer(request, kind, VerbResult(self.responses.objects.wire(kind, record)))
+        record = await self._record(request, kind)
+        return _answer(self._tools, request, kind, VerbResult(self._tools.objects.wire(kind, record)), [])
+
+    async def _record(self, request: HandlerRequest, kind: ResourceKind) -> Record:
+        store, version = self._tools.objects.store, request.parameter("resourceVersion")
+        return await get_record(store, kind, _key(request), version)
 
     async def _list(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         negotiation.choose_media(request)  # refuse before reading thousands of objects
-        page = await self.verbs.read.page(kind, request.info.namespace, read_list_options(request))
-        return self.responses.page(request, kind, page)
+        page = await list_page(self._tools.objects, kind, request.info.namespace, read_list_options(request))
+        return _list_response(self._tools, request, kind, page)
 
     async def _watch(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         media = negotiation.choose_media(request)
         options = read_list_options(request, watch=True)
-        show = self.responses.watch_transform(request, kind, media)
-        stream, attach = await self.verbs.watch(kind, request.info.namespace, options, show)
+        if media.type != bodies.JSON:
+            raise errors.not_acceptable(_WATCHED)
+        show = _object_transform(request, kind, media, self._tools.now) if media.transform else None
+        if show is not None and media.transform == "Table":
+            show = _columns_once(show)
+        namespace = request.info.namespace
+        stream, attach = await open_watch(self._tools, self.broadcaster, kind, namespace, options, show)
         return Response(200, (("Content-Type", media.type),), stream=stream, attach=attach)
 
     async def _create(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         call = read_write_request(request, options_kind="CreateOptions")
         obj = _body(request, kind, call)
-        answer = await self.verbs.create(kind, request.info.namespace, obj, call)
-        return self.responses.answer(request, kind, answer, call)
+        answer = await create(self._tools, kind, request.info.namespace, obj, call)
+        return _answer(self._tools, request, kind, answer, call.warnings)
 
     async def _update(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         call = self._call(request, options_kind="UpdateOptions")
-        bodies = [_body(request, kind, call)]
+        decoded = [_body(request, kind, call)]
 
         def body() -> Object:
             # An attempt may change the object it is given: a second attempt decodes its own.
-            return bodies.pop() if bodies else _body(request, kind, WriteRequest())
+            return decoded.pop() if decoded else _body(request, kind, WriteRequest())
 
-        answer = await self.verbs.update.replace(_target(request, kind), body, call)
-        return self.responses.answer(request, kind, answer, call)
+        answer = await replace(self._tools, _target(request, kind), body, call)
+        return _answer(self._tools, request, kind, answer, call.warnings)
 
     async def _patch(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         media = patch_type(request, kind)
         call = self._call(request, options_kind="PatchOptions", apply=media == APPLY_PATCH)
-        answer = await self.verbs.patch(_target(request, kind), media, request.body, call)
-        return self.responses.answer(request, kind, answer, call)
+        answer = await patch(self._tools, _target(request, kind), media, request.body, call)
+        return _answer(self._tools, request, kind, answer, call.warnings)
 
     async def _delete(self, request: HandlerRequest, kind: ResourceKind) -> Response:
         options = read_delete_options(request)
         call = options.write_request(request)
-        answer = await self.verbs.delete(kind, _key(request), options, call)
-        return self.responses.answer(request, kind, answer, call)
+        answer = await delete(self._tools, kind, _key(request), options, call)
+        return _answer(self._tools, request, kind, answer, call.warnings)
 
     async def _delete_collection(self, request: HandlerRequest, kind: ResourceKind) -> Response:
+        """Delete object by object what a list shows; one that is already gone does not stop the rest."""
         options = read_delete_options(request)
         chosen = read_list_options(request, watch=False)
         call = options.write_request(request)
-        page = await self.verbs.delete_collection(kind, request.info.namespace, chosen, options, call)
-        return self.responses.page(request, kind, page)
+        page = await list_page(self._tools.objects, kind, request.info.namespace, chosen)
+        for record in page.records:
+            try:
+                await delete(self._tools, kind, record.key, options, call)
+            except ApiError as refusal:
+                if refusal.reason != "NotFound":
+                    raise
+        return _list_response(self._tools, request, kind, page)
 
     def _call(self, request: HandlerRequest, *, options_kind: str, apply: bool = False) -> WriteRequest:
         """Read a write that may turn out to create: then the right to create is checked, too."""
         call = read_write_request(request, options_kind=options_kind, apply=apply)
-        info = replace(request.info, verb="create")
-        return replace(call, may_create=lambda: require(self.authorizer, request.user, info))
+        info = structs.replace(request.info, verb="create")
+        return structs.replace(call, may_create=lambda: require(self._authorizer, request.user, info))
 
 
 def scale_of(obj: Object) -> Object:
@@ -322,10 +291,6 @@ def scale_of(obj: Object) -> Object:
     }
 
 
-def subresource_verbs(subresource: str) -> tuple[str, ...]:
-    return ("update",) if subresource == "finalize" else ("get", "update", "patch")
-
-
 def _key(request: HandlerRequest) -> ObjectKey:
     info = request.info
     namespaced = info.resource != "namespaces" or info.group
@@ -337,11 +302,11 @@ def _target(request: HandlerRequest, kind: ResourceKind) -> UpdateTarget:
 
 
 def _body(request: HandlerRequest, kind: ResourceKind, call: WriteRequest) -> Object:
-    obj = decode_body(request, kind=kind.resource.kind)
+    obj = bodies.decode_body(request, kind=kind.resource.kind)
     if kind.custom:
-        require_type_meta(request, kind.resource.kind, obj)
+        bodies.require_type_meta(request, kind.resource.kind, obj)
     duplicates: list[str] = []
-    if call.strictness != "Ignore" and media_type(request.header("content-type")) == JSON:
-        duplicates = duplicate_fields(request.body, obj)
+    if call.strictness != "Ignore" and bodies.media_type(request.header("content-type")) == bodies.JSON:
+        duplicates = bodies.duplicate_fields(request.body, obj)
     prune_and_default(kind, obj, call, duplicates)
     return obj

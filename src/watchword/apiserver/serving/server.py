@@ -1,11 +1,11 @@
 """The API server as a function: one request in, one response or event stream out."""
 
 import logging
-import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Protocol
+from random import randbytes
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -26,36 +26,21 @@ from watchword.apiserver.serving.model import (
     ResourceKind,
     User,
 )
-from watchword.apiserver.serving.negotiation import error_response, warning_headers
+from watchword.apiserver.serving.negotiation import NOT_FOUND, error_response, warning_headers
 from watchword.apiserver.serving.object_storage import KindTable
 from watchword.apiserver.serving.requestinfo import read_request_info
 from watchword.apiserver.serving.resources import ResourceServer
 from watchword.apiserver.serving.write import make_uuid
 
+if TYPE_CHECKING:
+    from watchword.apiserver.listener import RequestRateLimiter
+
 log = logging.getLogger(__name__)  # structlog renders it where a program set that up; importing it costs start-up
 
 ResourceRoute = tuple[str, str, str]
 """Group, resource and subresource (empty for the resource itself)."""
-NOT_FOUND = Response(
-    404,
-    (("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")),
-    b"404 page not found\n",
-)
 _LONGEST_DURATION = 64  # a longer one would only cost time in the regular expression
 _DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)  # as Go writes it
-
-
-class RateLimiter(Protocol):
-    """Bounds what one client may ask for in a time; every method raises 429 to refuse.
-
-    A request is judged only after its credential, so that a valid one is not refused for what others send.
-    """
-
-    def known(self, request: HandlerRequest, user: User) -> None:
-        """Check a request by its user (`user` is the authenticated one, also when impersonating)."""
-
-    def failed(self, request: HandlerRequest) -> None:
-        """Judge a request whose credential was refused."""
 
 
 class CompletedRequest(Struct, frozen=True):
@@ -71,8 +56,8 @@ class CompletedRequest(Struct, frozen=True):
 Observe = Callable[[CompletedRequest], None]
 
 
-class ApiServerConfig(Struct, frozen=True):
-    """What an API server is made of."""
+class ApiServer(Struct, frozen=True):
+    """Handles every request; no client input makes it raise."""
 
     authenticate: Authenticate
     authorizer: Authorizer
@@ -80,17 +65,9 @@ class ApiServerConfig(Struct, frozen=True):
     resources: ResourceServer
     handlers: Mapping[ResourceRoute, Handler] = field(default_factory=dict)  # subresources, reviews
     paths: Mapping[str, Handler] = field(default_factory=dict)  # exact, or a prefix when it ends with "/"
-    limit: RateLimiter | None = None
+    limit: "RequestRateLimiter | None" = None  # judges a request after its credential: others cannot use up its share
     observe: Observe | None = None
     now: Now = lambda: datetime.now(UTC)
-    new_audit_id: Callable[[], str] = lambda: make_uuid(os.urandom)
-
-
-class ApiServer:
-    """Handles every request; no client input makes it raise."""
-
-    def __init__(self, config: ApiServerConfig) -> None:
-        self._config = config
 
     async def handle(self, request: Request) -> Response:
         asked = HandlerRequest(
@@ -101,13 +78,13 @@ class ApiServer:
             request.body,
             request.peer,
         )
-        received, user = self._config.now(), None
+        received, user = self.now(), None
         try:
             if len(request.body) > MAX_BODY_BYTES:
                 raise errors.too_large()
             user = await self._authenticated(asked)
-            asked = replace(asked, user=impersonate(user, asked.headers, self._config.authorizer))
-            require(self._config.authorizer, asked.user, asked.info)
+            asked = replace(asked, user=impersonate(user, asked.headers, self.authorizer))
+            require(self.authorizer, asked.user, asked.info)
             answer = await self._route(asked)
         except ApiError as refusal:
             answer = error_response(asked, refusal)
@@ -118,34 +95,36 @@ class ApiServer:
             log.exception("request failed: %s %s", request.method, request.path.encode("ascii", "replace"))
             answer = error_response(asked, errors.internal("the server met an error of its own; its log says more"))
         audit_id = self._audit_id(request)
-        if self._config.observe is not None:
-            self._config.observe(CompletedRequest(asked, answer, audit_id, received, user))
+        if self.observe is not None:
+            self.observe(CompletedRequest(asked, answer, audit_id, received, user))
         if request.method == "HEAD":
             answer = replace(answer, body=b"")
         known = user.name if user is not None and user.name != ANONYMOUS.name else ""
-        return replace(_with_audit_headers(answer, audit_id), user=known)
+        headers = (*answer.headers, ("Audit-Id", audit_id))
+        if not answer.header("Cache-Control"):
+            headers = (*headers, ("Cache-Control", "no-cache, private"))
+        return replace(answer, headers=headers, user=known)
 
     async def _authenticated(self, asked: HandlerRequest) -> User:
-        limit = self._config.limit
-        if limit is None:
-            return await self._config.authenticate(asked) or ANONYMOUS
         try:
-            user = await self._config.authenticate(asked) or ANONYMOUS
+            user = await self.authenticate(asked) or ANONYMOUS
         except ApiError:
-            limit.failed(asked)
+            if self.limit is not None:
+                self.limit.failed(asked)
             raise
-        limit.known(asked, user)
+        if self.limit is not None:
+            self.limit.known(asked, user)
         return user
 
     async def _route(self, asked: HandlerRequest) -> Response:
-        info, config = asked.info, self._config
+        info = asked.info
         if not info.is_resource:
             handler = self._path_handler(info.path)
             return await handler(asked) if handler is not None else NOT_FOUND
         require_timeout(asked.parameter("timeout"))
-        kind = config.kinds.find(info.group, info.version, info.resource)
+        kind = self.kinds.find(info.group, info.version, info.resource)
         if kind is None:
-            if config.kinds.has_builtin_group(info.group):
+            if self.kinds.has_builtin_group(info.group):
                 raise errors.resource_not_found()
             return NOT_FOUND
         if kind.custom and info.namespace and not kind.resource.namespaced:
@@ -159,19 +138,19 @@ class ApiServer:
         return replace(answer, headers=(*answer.headers, *warning_headers((kind.deprecation,))))
 
     async def _serve(self, asked: HandlerRequest, kind: ResourceKind) -> Response:
-        info, config = asked.info, self._config
+        info = asked.info
         require_route(kind, info)
         if asked.method == "HEAD":
             raise errors.verb_not_allowed()
-        special = config.handlers.get((info.group, info.resource, info.subresource))
+        special = self.handlers.get((info.group, info.resource, info.subresource))
         if special is not None:
             return await special(asked)
         if not kind.stored or (info.subresource and info.subresource not in kind.subresources):
             raise errors.not_found(kind.resource, info.name) if kind.custom else errors.resource_not_found()
-        return await config.resources.serve(asked, kind)
+        return await self.resources.serve(asked, kind)
 
     def _path_handler(self, path: str) -> Handler | None:
-        paths = self._config.paths
+        paths = self.paths
         exact = paths.get(path) or paths.get(path.rstrip("/"))
         if exact is not None:
             return exact
@@ -182,14 +161,7 @@ class ApiServer:
         said = request.header("Audit-Id")
         if said and len(said) <= 64 and said.isascii() and said.isprintable():
             return said
-        return self._config.new_audit_id()
-
-
-def _with_audit_headers(answer: Response, audit_id: str) -> Response:
-    headers = [*answer.headers, ("Audit-Id", audit_id)]
-    if not answer.header("Cache-Control"):
-        headers.append(("Cache-Control", "no-cache, private"))
-    return replace(answer, headers=tuple(headers))
+        return make_uuid(randbytes)  # no secret: a client may choose it
 
 
 def require_route(kind: ResourceKind, info: RequestInfo) -> None:

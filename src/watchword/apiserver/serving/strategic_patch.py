@@ -24,10 +24,6 @@ def bad_list() -> ApiError:
     return ApiError(400, "BadRequest", "invalid patch format of setElementOrder list")
 
 
-def no_merge_key(item: Object, key: str) -> ApiError:
-    return bad_patch(f"map: {go_print(item)} does not contain declared merge key: {key}")
-
-
 def unknown_directive(directive: Any, where: Object) -> ApiError:
     return bad_patch(f"unknown patch type: {go_print(directive)} in map: {go_print(where)}")
 
@@ -58,31 +54,21 @@ def check_order(items: list[Any], order: list[Any], key: str) -> None:
             raise bad_patch(told)
 
 
-def _identity(item: Any, key: str) -> Any:
+def _identity(item: Any, key: str) -> str:
     if not key:
-        return item
+        return show(item)
     if type(item) is not dict:
         raise bad_list()
     if key not in item:
-        raise no_merge_key(item, key)
-    return item[key]
-
-
-def merge_scalars(present: list[Any], patch: list[Any]) -> list[Any]:
-    """Return the present items, then the new ones, each once."""
-    return list({show(item): item for item in [*present, *patch]}.values())
-
-
-def remove_scalars(present: list[Any], doomed: list[Any]) -> list[Any]:
-    gone = {show(item) for item in doomed}
-    return [item for item in present if show(item) not in gone]
+        raise bad_patch(f"map: {go_print(item)} does not contain declared merge key: {key}")
+    return show(item[key])
 
 
 def arrange(merged: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
     """Put items of the patch in the patch's order, and the others around them as they stood before."""
-    wanted = {_scalar_identity(item, key): place for place, item in reversed(list(enumerate(order)))}
-    stood = {_scalar_identity(item, key): place for place, item in reversed(list(enumerate(before)))}
-    told = [(_scalar_identity(item, key), item) for item in merged]
+    wanted = {_identity(item, key): place for place, item in reversed(list(enumerate(order)))}
+    stood = {_identity(item, key): place for place, item in reversed(list(enumerate(before)))}
+    told = [(_identity(item, key), item) for item in merged]
     ours = sorted((pair for pair in told if pair[0] in wanted), key=lambda pair: wanted[pair[0]])
     theirs = sorted((pair for pair in told if pair[0] not in wanted), key=lambda pair: stood.get(pair[0], len(stood)))
     arranged: list[Any] = []
@@ -96,17 +82,6 @@ def arrange(merged: list[Any], order: list[Any], before: list[Any], key: str) ->
             arranged.append(ours[right][1])
             right += 1
     return [*arranged, *(item for _, item in ours[right:]), *(item for _, item in theirs[left:])]
-
-
-def _scalar_identity(item: Any, key: str) -> str:
-    if key and type(item) is dict:
-        if key not in item:
-            raise no_merge_key(item, key)
-        return show(item[key])
-    return show(item)
-
-
-_NOTHING = Schema("any", preserve_unknown=True)
 
 
 def apply_strategic_patch(document: Object, patch: Any, schema: Schema) -> Object:
@@ -147,7 +122,7 @@ def _merge_map(document: Object, patch: Object, schema: Schema) -> Object:
 
 
 def _merge_field(document: Object, key: str, value: Any, schema: Schema) -> None:
-    below = _below(schema, key)
+    below = schema.field(key)
     present = document.get(key)
     if type(present) is dict and type(value) is dict:
         document[key] = value if below.patch_strategy == "replace" else _merge_map(present, value, below)
@@ -168,7 +143,7 @@ def _merge_in_order(document: Object, patch: Object, directive: str, schema: Sch
         raise bad_list()
     if added is not None and type(added) is not list:
         raise bad_list()
-    below = _below(schema, key)
+    below = schema.field(key)
     check_order(added or [], order, below.patch_merge_key)
     if present is None and added is None:
         return
@@ -188,7 +163,8 @@ def _delete_from(document: Object, key: str, doomed: Any) -> None:
         raise bad_list()
     present = document.get(key)
     if type(present) is list:
-        document[key] = remove_scalars(present, doomed)
+        gone = {show(item) for item in doomed}
+        document[key] = [item for item in present if show(item) not in gone]
 
 
 def _merge_list(present: list[Any], patch: list[Any], schema: Schema) -> list[Any]:
@@ -200,13 +176,13 @@ def _merge_list(present: list[Any], patch: list[Any], schema: Schema) -> list[An
     if len({type(item) is dict for item in items}) > 1:
         raise bad_list()
     if type(items[0]) is not dict:
-        return arrange(merge_scalars(present, patch), patch, present, "")
+        return arrange(list({show(item): item for item in items}.values()), patch, present, "")
     key = schema.patch_merge_key
     if not key:
         raise bad_patch("cannot merge lists without merge key")
     before = list(present)
     present, patch = _settle_directives(present, patch, key)
-    merged = _merge_items(present, patch, key, schema.items or _NOTHING)
+    merged = _merge_items(present, patch, key, schema.item)
     return arrange(merged, patch, before, key)
 
 
@@ -218,9 +194,7 @@ def _settle_directives(present: list[Any], patch: list[Any], key: str) -> tuple[
     for item in patch:
         directive = item.get(DIRECTIVE)
         if directive == "delete":
-            if key not in item:
-                raise no_merge_key(item, key)
-            doomed.add(show(item[key]))
+            doomed.add(_identity(item, key))
         elif directive == "replace":
             replaces = True
         elif directive is not None:
@@ -234,9 +208,7 @@ def _merge_items(present: list[Any], patch: list[Any], key: str, schema: Schema)
     merged = list(present)
     places = {show(each[key]): index for index, each in reversed(list(enumerate(merged))) if key in each}
     for item in patch:
-        if key not in item:
-            raise no_merge_key(item, key)
-        place = places.setdefault(show(item[key]), len(merged))
+        place = places.setdefault(_identity(item, key), len(merged))
         if place == len(merged):
             merged.append(_without_directives(item))
         else:
@@ -261,7 +233,3 @@ def _without_directives(value: Any) -> Any:
         kept_items = [(item, _without_directives(item)) for item in value]
         return [kept for item, kept in kept_items if kept is not None or item is None]
     return value
-
-
-def _below(schema: Schema, key: str) -> Schema:
-    return schema.properties.get(key) or schema.additional or _NOTHING

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Protocol
@@ -26,6 +27,7 @@ QUEUE_BYTES = 16 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 BOOKMARK_EVERY = 60.0
 LAST_BOOKMARK_BEFORE_END = 2.0
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # between two pushes
 
 
 class EventReceiver(Protocol):
@@ -44,11 +46,13 @@ class WatchBroadcaster:
     Thousands of agents watch one object each: a change of one must not cost a comparison for every other.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._clock = clock
         self._watched: dict[str, dict[str, dict[int, EventReceiver]]] = {}
         self._stops: dict[str, Callable[[], None]] = {}
         self._pushing: list[Watch] = []
+        self._push_after = 0.0
 
     def add(self, bucket: str, receiver: EventReceiver) -> None:
         if bucket not in self._watched:
@@ -68,15 +72,23 @@ class WatchBroadcaster:
         return sum(len(receivers) for selections in self._watched.values() for receivers in selections.values())
 
     def push_soon(self, watch: Watch) -> None:
-        """Let a watch push what it has queued once the events of this turn of the loop are delivered."""
+        """Let a watch push what it has queued, after a pause twice as long as the last push took, bounded.
+
+        That is none where watchers are few. Where they are many, requests get their turn meanwhile, and each watcher
+        gets the changes of the pause in one write.
+        """
         if not self._pushing:
-            asyncio.get_running_loop().call_soon(self._push)
+            loop, pause = asyncio.get_running_loop(), self._push_after - self._clock()
+            loop.call_later(pause, self._push) if pause > SHORTEST_PAUSE else loop.call_soon(self._push)
         self._pushing.append(watch)
 
     def _push(self) -> None:
+        began = self._clock()
         watches, self._pushing = self._pushing, []
         for watch in watches:
             watch.push_queued()
+        ended = self._clock()
+        self._push_after = ended + min(LONGEST_PAUSE, 2 * (ended - began))
 
     def _deliver(self, event: StoreEvent) -> None:
         selections, path = self._watched[event.record.bucket], event.record.path

@@ -5,30 +5,29 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from watchword.api.meta import Object, ObjectKey, Resource, finalizers_of, is_deleting
+from watchword.api.meta import Object, ObjectKey, finalizers_of, is_deleting
 from watchword.api.resources import NAMESPACES
 from watchword.api.time import rfc3339
 from watchword.apiserver.serving import errors
 from watchword.apiserver.serving.field_errors import invalid as invalid_field
 from watchword.apiserver.serving.field_errors import required
 from watchword.apiserver.serving.model import ApiError, Entropy, ResourceKind
-from watchword.apiserver.serving.object_storage import KindTable, ObjectStorage, StoredObject, encode_object
-from watchword.apiserver.serving.pipeline import VerbDependencies, VerbResult, WriteRequest
-from watchword.apiserver.store.model import RevisionConflict, path_of
+from watchword.apiserver.serving.object_storage import bucket_of, encode_object
+from watchword.apiserver.serving.pipeline import VerbDependencies, VerbResult, WriteRequest, track_managed_fields
+from watchword.apiserver.store.model import Record, RevisionConflict, path_of
 
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 GENERATED_NAME_ATTEMPTS = 8
 
 
-def require_namespace_open(objects: ObjectStorage, kinds: KindTable, kind: ResourceKind, key: ObjectKey) -> None:
-    if not kind.resource.namespaced:
-        return
-    namespaces = kinds.find("", "v1", NAMESPACES.plural)
-    if namespaces is None:
+def _require_namespace_open(tools: VerbDependencies, kind: ResourceKind, key: ObjectKey) -> None:
+    namespaces = tools.kinds.find("", "v1", NAMESPACES.plural)
+    if namespaces is None or not kind.resource.namespaced:
         return  # a plane without namespaces has nothing to check against
-    namespace = objects.get(namespaces, ObjectKey.cluster(key.namespace))
+    namespace = tools.objects.store.get(bucket_of(namespaces), key.namespace)
     if namespace is None:
         raise errors.not_found(NAMESPACES, key.namespace)
-    if is_deleting(namespace):
+    if b'"deletionTimestamp"' in namespace.body and is_deleting(tools.objects.decode(namespaces, namespace)):
         raise _terminating(kind, key)
 
 
@@ -44,65 +43,60 @@ def _terminating(kind: ResourceKind, key: ObjectKey) -> ApiError:
     return refusal
 
 
-class Create(Struct, frozen=True):
-    """Stores objects that did not exist."""
-
-    tools: VerbDependencies
-
-    async def __call__(self, kind: ResourceKind, namespace: str, obj: Object, call: WriteRequest) -> VerbResult:
-        require_type(kind, obj)
-        require_namespace(kind, obj, namespace)
-        metadata = obj["metadata"]
-        if metadata.get("resourceVersion") not in {None, "", "0"}:
-            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
-        metadata.pop("resourceVersion", None)
-        if metadata.get("name"):
-            return await self._once(kind, ObjectKey(namespace, metadata["name"]), obj, call)
-        prefix = metadata.get("generateName")
-        if not prefix:
-            missing = required("metadata.name", "name or generateName is required")
-            raise errors.invalid(kind.resource, "", [missing])
-        return await self._generate(kind, namespace, obj, call)
-
-    async def _generate(self, kind: ResourceKind, namespace: str, obj: Object, call: WriteRequest) -> VerbResult:
-        for _ in range(GENERATED_NAME_ATTEMPTS):
-            name = generated_name(obj["metadata"]["generateName"], self.tools.entropy)
-            if self.tools.objects.latest(kind, ObjectKey(namespace, name)) is None:
-                obj["metadata"]["name"] = name
-                return await self._once(kind, ObjectKey(namespace, name), obj, call)
-        raise errors.generate_name_conflict(kind.resource, name)
-
-    async def _once(self, kind: ResourceKind, key: ObjectKey, obj: Object, call: WriteRequest) -> VerbResult:
-        tools = self.tools
-        set_new_object_metadata(obj, now=tools.now(), entropy=tools.entropy)
-        operation = call.operation("create", kind, key, new=obj, old=None)
-        require_namespace_open(tools.objects, tools.kinds, kind, key)
-        if kind.custom and "status" in kind.subresources:
-            obj.pop("status", None)
-        if kind.has_generation or kind.custom:  # the client's value counts only for kinds without generations
-            obj["metadata"]["generation"] = 1
-        tools.ownership.track(operation, call)
-        await tools.pipeline.mutate(operation)
-        await tools.pipeline.validate_write(operation)
+async def create(
+    tools: VerbDependencies, kind: ResourceKind, namespace: str, obj: Object, call: WriteRequest
+) -> VerbResult:
+    """Store an object that did not exist."""
+    require_type(kind, obj)
+    require_namespace(kind, obj, namespace)
+    metadata = obj["metadata"]
+    if metadata.get("resourceVersion") not in {None, "", "0"}:
+        raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+    metadata.pop("resourceVersion", None)
+    if not metadata.get("name"):
+        metadata["name"] = _generate_name(tools, kind, namespace, metadata.get("generateName"))
+    key = ObjectKey(namespace, metadata["name"])
+    set_new_object_metadata(obj, now=tools.now(), entropy=tools.entropy)
+    operation = call.operation("create", kind, key, new=obj, old=None)
+    _require_namespace_open(tools, kind, key)
+    if kind.custom and "status" in kind.subresources:
+        obj.pop("status", None)
+    if kind.has_generation:  # the client's value counts only for kinds without generations
+        metadata["generation"] = 1
+    track_managed_fields(operation, call, tools.now)
+    await tools.mutate(operation)
+    await tools.validate_write(operation)
+    if call.dry_run:
         if tools.objects.latest(kind, key) is not None:
             raise errors.already_exists(kind.resource, key.name)
-        if call.dry_run:
-            return VerbResult(encode_object(obj), 201)
-        try:
-            record = await tools.objects.put(kind, key, obj, expected=0)
-        except RevisionConflict:
-            raise errors.already_exists(kind.resource, key.name) from None
-        return VerbResult(tools.objects.wire(kind, record), 201)
+        return VerbResult(encode_object(obj), 201)
+    try:
+        record = await tools.objects.write(kind, key, obj, expected=0)
+    except RevisionConflict:
+        raise errors.already_exists(kind.resource, key.name) from None
+    return VerbResult(tools.objects.wire(kind, record), 201)
+
+
+def _generate_name(tools: VerbDependencies, kind: ResourceKind, namespace: str, prefix: str | None) -> str:
+    if not prefix:
+        missing = required("metadata.name", "name or generateName is required")
+        raise errors.invalid(kind.resource, "", [missing])
+    for _ in range(GENERATED_NAME_ATTEMPTS):
+        name = generated_name(prefix, tools.entropy)
+        if tools.objects.latest(kind, ObjectKey(namespace, name)) is None:
+            return name
+    refusal = errors.already_exists(kind.resource, name)
+    refusal.message += ", the server was not able to generate a unique name for the object"
+    refusal.details = {**(refusal.details or {}), "retryAfterSeconds": 1}
+    raise refusal
 
 
 def require_type(kind: ResourceKind, obj: Object) -> None:
     """Fill in or check apiVersion and kind; 400 when they name another kind."""
     resource = kind.resource
     version, name = obj.get("apiVersion"), obj.get("kind")
-    if kind.custom and not name:
-        raise errors.bad_request("Object 'Kind' is missing in the body")
-    if kind.custom and not version:
-        raise errors.bad_request("Object 'apiVersion' is missing in the body")
+    if kind.custom and not (name and version):
+        raise errors.bad_request(f"Object '{'apiVersion' if name else 'Kind'}' is missing in the body")
     if version and version != resource.api_version:
         raise errors.bad_request(_wrong_version(kind, str(version), str(name or resource.kind)))
     if name and name != resource.kind:
@@ -111,9 +105,10 @@ def require_type(kind: ResourceKind, obj: Object) -> None:
             raise errors.invalid_kind(
                 resource.group, str(name), said, [invalid_field("kind", name, f"must be {resource.kind}")]
             )
+        package = resource.group.partition(".")[0] or "core"
         raise errors.bad_request(
             f'{name} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"converting ({resource.version}.{name}) to ({_package(resource)}.{resource.kind}): unknown conversion"
+            f"converting ({resource.version}.{name}) to ({package}.{resource.kind}): unknown conversion"
         )
     obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
     metadata = obj.setdefault("metadata", {})
@@ -136,26 +131,18 @@ def unregistered(version: str, name: str) -> str:
     return f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
 
 
-def _package(resource: Resource) -> str:
-    return resource.group.partition(".")[0] or "core"
-
-
 def require_namespace(kind: ResourceKind, obj: Object, namespace: str) -> None:
     """Fill in or check the namespace; 400 when it is another than the URL's."""
     metadata = obj["metadata"]
-    said = metadata.get("namespace") or ""
-    if not kind.resource.namespaced:
-        if said:
-            raise errors.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
-        metadata.pop("namespace", None)
-        return
-    if said and said != namespace:
+    expected = namespace if kind.resource.namespaced else ""
+    if (metadata.get("namespace") or expected) != expected:
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    metadata["namespace"] = namespace
+    if expected:
+        metadata["namespace"] = expected
+    else:
+        metadata.pop("namespace", None)
 
 
 def require_name(obj: Object, key: ObjectKey) -> None:
@@ -195,21 +182,16 @@ def keep_stored_metadata(new: Object, old: Object) -> None:
     """Give an updated object the identity it already has; what it claims instead is left for validation."""
     ours, theirs = new["metadata"], old["metadata"]
     ours["uid"] = ours.get("uid") or theirs["uid"]
-    for name in ("creationTimestamp", "generation"):
-        if name in theirs:
-            ours[name] = theirs[name]
-        else:
-            ours.pop(name, None)
-    if "deletionTimestamp" in theirs:
-        ours["deletionTimestamp"] = theirs["deletionTimestamp"]
+    ours.update(_pick_fields(theirs, "creationTimestamp", "generation", "deletionTimestamp"))
     if "deletionGracePeriodSeconds" in theirs:
         ours.setdefault("deletionGracePeriodSeconds", theirs["deletionGracePeriodSeconds"])
-    ours.pop("selfLink", None)
+    for name in ({"creationTimestamp", "generation"} - theirs.keys()) | {"selfLink"}:
+        ours.pop(name, None)
 
 
 def bump_generation(kind: ResourceKind, new: Object, old: Object) -> None:
     """Count a change of anything but metadata and status."""
-    if not (kind.has_generation or kind.custom):
+    if not kind.has_generation:
         return
     ignored = {"metadata", "apiVersion", "kind"}
     if "status" in kind.subresources or not kind.custom:
@@ -249,76 +231,79 @@ class UpdateTarget(Struct, frozen=True):
     verb: str = "update"
 
 
-class Update(Struct, frozen=True):
-    """Changes objects that exist."""
+def require_identity(target: UpdateTarget, obj: Object) -> None:
+    """Check kind, name and namespace of a body against the URL, and fill in what it leaves out."""
+    require_type(target.kind, obj)
+    require_name(obj, target.key)
+    require_namespace(target.kind, obj, target.key.namespace)
 
-    tools: VerbDependencies
-    create: Create  # for kinds that a PUT may create
 
-    async def replace(self, target: UpdateTarget, body: Callable[[], Object], call: WriteRequest) -> VerbResult:
-        """PUT: the body is the whole new object. 404 when there is none to replace."""
+async def replace(
+    tools: VerbDependencies, target: UpdateTarget, body: Callable[[], Object], call: WriteRequest
+) -> VerbResult:
+    """PUT: the body is the whole new object. 404 when there is none to replace."""
 
-        def read() -> Object:
-            new = body()
-            require_type(target.kind, new)
-            require_name(new, target.key)
-            require_namespace(target.kind, new, target.key.namespace)
-            return new
+    def read() -> Object:
+        new = body()
+        require_identity(target, new)
+        return new
 
-        def revise(old: Object) -> Object:
-            new = read()
-            _require_revision(target, new)
-            _require_same_object(target, new, old)
-            return new
+    def replaced(old: Object) -> Object:
+        new = read()
+        _require_revision(target, new)
+        _require_same_object(target, new, old)
+        return new
 
+    try:
+        return await revise(tools, target, replaced, call)
+    except ApiError as refusal:
+        if refusal.reason != "NotFound" or not target.kind.create_on_update or target.subresource:
+            raise
+    call.may_create()
+    return await create(tools, target.kind, target.key.namespace, read(), call)
+
+
+async def revise(tools: VerbDependencies, target: UpdateTarget, change: Mutation, call: WriteRequest) -> VerbResult:
+    """Change one object by a function; retry after a conflict unless the caller set a resourceVersion."""
+    for _ in range(ATTEMPTS):
+        record = tools.objects.latest(target.kind, target.key)
+        if record is None:
+            raise errors.not_found(target.kind.resource, target.key.name)
+        old = tools.objects.decode(target.kind, record)
+        new = change(tools.objects.decode(target.kind, record))
+        wanted = new["metadata"].get("resourceVersion") or ""
+        if wanted and wanted != old["metadata"]["resourceVersion"]:
+            await tools.objects.store.flush()
+            raise errors.conflict(target.kind.resource, target.key.name, MODIFIED)
         try:
-            return await self.revise(target, revise, call)
-        except ApiError as refusal:
-            if refusal.reason != "NotFound" or not target.kind.create_on_update or target.subresource:
-                raise
-        call.may_create()
-        return await self.create(target.kind, target.key.namespace, read(), call)
+            return await _commit(tools, target, record, old, new, call)
+        except RevisionConflict:
+            continue
+    raise errors.server_timeout(target.kind.resource, target.verb)
 
-    async def revise(self, target: UpdateTarget, revise: Mutation, call: WriteRequest) -> VerbResult:
-        """Change one object by a function; retry after a conflict unless the caller set a resourceVersion."""
-        for _ in range(ATTEMPTS):
-            stored = self.tools.objects.latest(target.kind, target.key)
-            if stored is None:
-                raise errors.not_found(target.kind.resource, target.key.name)
-            new = revise(self.tools.objects.decode(target.kind, stored.record))
-            wanted = new["metadata"].get("resourceVersion") or ""
-            if wanted and wanted != stored.obj["metadata"]["resourceVersion"]:
-                await self.tools.objects.store.flush()
-                raise errors.modified(target.kind.resource, target.key.name)
-            try:
-                return await self._commit(target, stored, new, call)
-            except RevisionConflict:
-                continue
-        raise errors.server_timeout(target.kind.resource, target.verb, 1)
 
-    async def _commit(self, target: UpdateTarget, stored: StoredObject, new: Object, call: WriteRequest) -> VerbResult:
-        kind, old = target.kind, stored.obj
-        new = _merged_for(target, new, old)
-        keep_stored_metadata(new, old)
-        operation = call.operation("update", kind, target.key, new=new, old=old, subresource=target.subresource)
-        tools = self.tools
-        tools.ownership.track(operation, call)
-        await tools.pipeline.mutate(operation)
-        bump_generation(kind, new, old)
-        await tools.pipeline.validate_write(operation)
-        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        if call.dry_run:
-            return VerbResult(encode_object(new))
-        if is_released(new):
-            # Watchers see the last stored state; the caller sees what it requested.
-            await tools.objects.erase(kind, target.key, old, stored.revision)
-            return VerbResult(encode_object(new))
-        if is_same(new, old):
-            record = stored.record
-            await tools.objects.store.flush()  # the response must be durable, although nothing was written
-        else:
-            record = await tools.objects.put(kind, target.key, new, stored.revision)
-        return VerbResult(tools.objects.wire(kind, record))
+async def _commit(
+    tools: VerbDependencies, target: UpdateTarget, stored: Record, old: Object, new: Object, call: WriteRequest
+) -> VerbResult:
+    kind, objects = target.kind, tools.objects
+    new = _merged_for(target, new, old)
+    keep_stored_metadata(new, old)
+    operation = call.operation("update", kind, target.key, new=new, old=old, subresource=target.subresource)
+    track_managed_fields(operation, call, tools.now)
+    await tools.mutate(operation)
+    bump_generation(kind, new, old)
+    await tools.validate_write(operation)
+    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+    if call.dry_run:
+        return VerbResult(encode_object(new))
+    if is_released(new):
+        # Watchers see the last stored state; the caller sees what it requested.
+        await objects.write(kind, target.key, old, stored.revision, deleted=True)
+        return VerbResult(encode_object(new))
+    if is_same(new, old):
+        await objects.store.flush()  # the response must be durable, although nothing was written
+        return VerbResult(objects.wire(kind, stored))
+    return VerbResult(objects.wire(kind, await objects.write(kind, target.key, new, stored.revision)))
 
 
 def is_released(obj: Object) -> bool:
@@ -335,18 +320,15 @@ def _merged_for(target: UpdateTarget, new: Object, old: Object) -> Object:
     if "status" not in kind.subresources:
         return new
     if target.subresource == "status":
-        if not kind.custom:
-            kept = {name: value for name, value in old.items() if name not in {"metadata", "status"}}
-            return {**kept, "metadata": new["metadata"], **_pick_fields(new, "status")}
-        metadata = {**old["metadata"], **_pick_fields(new["metadata"], "managedFields", "resourceVersion")}
-        return {
-            **{name: value for name, value in old.items() if name != "status"},
-            "metadata": metadata,
-            **_pick_fields(new, "status"),
-        }
-    if target.subresource == "":
-        return {**{name: value for name, value in new.items() if name != "status"}, **_pick_fields(old, "status")}
-    return new
+        metadata = new["metadata"]
+        if kind.custom:
+            metadata = {**old["metadata"], **_pick_fields(metadata, "managedFields", "resourceVersion")}
+        kept, status = {**old, "metadata": metadata}, _pick_fields(new, "status")
+    elif target.subresource == "":
+        kept, status = new, _pick_fields(old, "status")
+    else:
+        return new
+    return {**{name: value for name, value in kept.items() if name != "status"}, **status}
 
 
 def _pick_fields(obj: Object, *names: str) -> Object:

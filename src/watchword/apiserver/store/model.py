@@ -1,8 +1,9 @@
 """Types of the store: record, change, event, and the store itself."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import field
 
 from watchword.api.meta import ObjectKey
 from watchword.api.sensitive import HiddenFields
@@ -79,14 +80,15 @@ class Record(HiddenFields, frozen=True):
         return ObjectKey(namespace, name)
 
 
-@dataclass(frozen=True, slots=True)
-class StoreEvent:
+class StoreEvent(HiddenFields, frozen=True):
     """One committed change. For a deletion `record` is the last state under the revision of the deletion."""
+
+    hidden = ("frames",)
 
     record: Record
     previous: Record | None
     deleted: bool = False
-    frames: dict[object, bytes] = field(default_factory=dict, repr=False, compare=False)  # encoded once, shared
+    frames: dict[object, bytes] = field(default_factory=dict)  # encoded once, shared
 
     @property
     def revision(self) -> int:

@@ -19,7 +19,7 @@ from watchword.apiserver.store.model import (
     StoreMissing,
     WriteFailed,
 )
-from watchword.apiserver.store.writer import Append, Call, CallResult, CommitNow, LogWriter, Outcome
+from watchword.apiserver.store.writer import Append, Call, CallResult, LogWriter, Outcome
 from watchword.pki.encryption import EncryptionKeys
 
 T = TypeVar("T")
@@ -69,6 +69,7 @@ class SqliteStore(CommittedReads):
         self._epoch = 0
         self._under_way: dict[int, tuple[StoreEvent, asyncio.Future[Record]]] = {}
         self._newest: dict[tuple[str, str], StoreEvent] = {}
+        self._unsent: list[Append] = []
         self._closed = False
 
     def _begin(self) -> None:
@@ -102,18 +103,24 @@ class SqliteStore(CommittedReads):
         self._next += 1
         self._loop = asyncio.get_running_loop()
         done: asyncio.Future[Record] = self._loop.create_future()
-        done.add_done_callback(_retrieve_exception)
         self._under_way[event.revision] = (event, done)
         self._newest[change.bucket, change.path] = event
         record = event.record
         row = snapshot.Row(record.revision, record.bucket, record.path, event.deleted, record.body)
-        self._writer.submit(Append(self._cipher.encrypt(row), self._epoch, can_wait=is_renewal(change)))
-        return await asyncio.shield(done)
+        self._unsent.append(Append(self._cipher.encrypt(row), self._epoch, can_wait=is_renewal(change)))
+        if len(self._unsent) == 1:
+            self._loop.call_soon(self._submit)
+        return await done
+
+    def _submit(self) -> None:
+        """Hand over what one turn of the loop writes: a thread that meanwhile waits for the interpreter slows both."""
+        unsent, self._unsent = self._unsent, []
+        for item in unsent:
+            self._writer.submit(item)
 
     async def flush(self) -> None:
         if self._under_way:
-            self._writer.submit(CommitNow())
-            await asyncio.wait([done for _, done in self._under_way.values()])
+            await self._call(lambda _: None)
 
     async def compact(self, revision: int) -> None:
         """Forget superseded states up to and including a revision; `WriteFailed` leaves the rest to the next call."""
@@ -148,6 +155,7 @@ class SqliteStore(CommittedReads):
         self._loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = self._loop.create_future()
         done.add_done_callback(_retrieve_exception)
+        self._submit()
         self._writer.submit(Call(run, done))
         return await asyncio.shield(done)
 

@@ -25,10 +25,6 @@ class Append(Struct, frozen=True):
     can_wait: bool = False  # for other rows, so that one transaction writes them all
 
 
-class CommitNow(Struct, frozen=True):
-    """Commit what was queued before without waiting for more."""
-
-
 class Call(Struct, frozen=True):
     """Call a function of the log after everything that was queued before; the result is reported."""
 
@@ -59,7 +55,7 @@ class CallResult(HiddenFields, frozen=True):
 
 
 Outcome = BatchResult | CallResult
-Item = Append | CommitNow | Call | CloseLog
+Item = Append | Call | CloseLog
 
 
 class LogWriter:
@@ -82,7 +78,7 @@ class LogWriter:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, item: Append | CommitNow | Call) -> None:
+    def submit(self, item: Append | Call) -> None:
         """Put one item into the queue; outcomes are reported in the same order."""
         self._inbox.put(item)
 
@@ -99,7 +95,7 @@ class LogWriter:
                 break
             if isinstance(item, Call):
                 self._call(item)
-            elif isinstance(item, Append):
+            else:
                 self._commit(self._gather(item))
         self._log.close()
 

@@ -49,7 +49,6 @@ LoadKey: TypeAlias = Callable[[bytes], PrivateKey]
 """Reads a private key in PEM; raises `PkiError`."""
 
 IMMEDIATELY = timedelta(0)
-NOTHING_OBTAINED: Mapping[str, datetime] = {}
 RECHECK_INTERVAL = timedelta(minutes=2)  # a decision triggers a reconcile; this is for an event that was lost
 LONGEST_RECHECK_INTERVAL = timedelta(minutes=30)
 RETRY_AFTER_REFUSAL = timedelta(minutes=2)  # less than the usual timeout of `accept --wait`
@@ -113,7 +112,7 @@ def assess_certificate(
     now: datetime,
     lifetime: timedelta | None = None,
     load_key: LoadKey = PrivateKey.from_pem,
-    obtained: Mapping[str, datetime] = NOTHING_OBTAINED,
+    obtained: Mapping[str, datetime] = {},
 ) -> driver.CredentialAssessment:
     """Decide what becomes of the certificate in a Secret.
 
@@ -292,7 +291,6 @@ MIN_LIFETIME = timedelta(hours=1)
 
 
 def validate_lifetime(value: str) -> str:
-    """Return why certificates cannot have this lifetime; empty when they can."""
     lifetime = parse_seconds(value)
     if lifetime is not None and MIN_LIFETIME <= lifetime <= LONGEST_CERTIFICATE_REQUEST:
         return ""

@@ -98,7 +98,6 @@ CERTIFICATE, KEY = "tls.crt", "tls.key"
 
 
 def read_authority(secret: Object | None, *, names: tuple[str, str] = (CERTIFICATE, KEY)) -> Authority:
-    """Return the authority in a Secret; raise `PkiError` when it contains none."""
     data: Mapping[str, str] = (secret or {}).get("data") or {}
     try:
         pem, private = (base64.b64decode(data.get(name) or "", validate=True) for name in names)

@@ -70,12 +70,8 @@ def choose_name_owner(cluster: Object, csrs: Iterable[Object]) -> NameOwner | No
     created = parse_rfc3339(cluster["metadata"].get("creationTimestamp") or "")
     for csr, request in first_requests(sorted(csrs, key=_last_written, reverse=True)):
         at = approved_by_others_at(csr)
-        if (
-            at is not None
-            and created is not None
-            and at >= created
-            and not (noted is not None and noted.is_of(request))
-        ):
+        is_noted = noted is not None and noted.is_of(request)
+        if at is not None and created is not None and at >= created and not is_noted:
             owners.append(NameOwner.of(request, at))
     return max(owners, key=lambda owner: owner.since, default=None)  # of one second, the first named
 
@@ -86,15 +82,8 @@ def _last_written(csr: Object) -> int:
 
 
 def first_requests(csrs: Iterable[Object]) -> Iterable[tuple[Object, ClusterRequest]]:
-    for csr in csrs:
-        if Label.ADDON_NAME in labels_of(csr):
-            continue
-        try:
-            request = read_cluster_request(csr)
-        except CertificateRequestRefused:
-            continue
-        if not request.is_renewal:
-            yield csr, request
+    of_clusters = (csr for csr in csrs if Label.ADDON_NAME not in labels_of(csr))
+    return (row for row in well_formed_requests(of_clusters) if not row[1].is_renewal)
 
 
 def approved_by_others_at(csr: Object) -> datetime | None:
@@ -144,7 +133,8 @@ class ApprovalTerms(Struct, frozen=True):
     take_over: bool = False  # the name may pass to another key
 
     def allows(self, request: ClusterRequest) -> bool:
-        return self.anyone or request.requester in self.requesters or is_bootstrap_identity(request)
+        by_token = request.requester.startswith(USER_PREFIX) and BOOTSTRAPPERS_GROUP in request.requester_groups
+        return self.anyone or by_token or request.requester in (BOOTSTRAP_ACCOUNT, *self.requesters)
 
 
 class ApproveRequests(Struct, frozen=True):
@@ -170,11 +160,6 @@ class RefuseApproval(Struct, frozen=True):
 
 
 ApprovalDecision: TypeAlias = ApproveRequests | NothingToApprove | NoRequest | RefuseApproval
-
-
-def is_bootstrap_identity(request: ClusterRequest) -> bool:
-    by_token = request.requester.startswith(USER_PREFIX) and BOOTSTRAPPERS_GROUP in request.requester_groups
-    return by_token or request.requester == BOOTSTRAP_ACCOUNT
 
 
 def decide_approval(cluster: Object, csrs: Sequence[Object], terms: ApprovalTerms) -> ApprovalDecision:
@@ -219,7 +204,11 @@ def _decide_keys(
 ) -> ApproveRequests | RefuseApproval:
     request = read[0][1]
     if len({asked.key_thumbprint for _, asked in read}) > 1:
-        return RefuseApproval(_two_keys(request.cluster, read))
+        rows = ", ".join(f"{_name(csr)} (key {asked.key_thumbprint[:16]})" for csr, asked in read)
+        return RefuseApproval(
+            f"more than one key asks for the name {request.cluster}: {rows}; choose one with --request NAME and turn "
+            "the others away with `watchword deny --request NAME`"
+        )
     objection = None if terms.take_over else validate_name_ownership(cluster, request, choose_name_owner(cluster, own))
     if objection:
         return RefuseApproval(f"{objection}; this request is of the key {request.key_thumbprint[:16]}")
@@ -242,9 +231,10 @@ def claimed_subject(csr: Object) -> str:
 
 
 def _contradiction(csr: Object, cluster: str, objection: CertificateRequestRefused) -> str:
+    requester = requester_of(csr).user or "unknown"
     return (
         f"request {_name(csr)} carries the label of cluster {cluster!r} but asks for the subject "
-        f"{claimed_subject(csr)!r}: {objection}; find out who made it ({_requester(csr)}), and turn it away with "
+        f"{claimed_subject(csr)!r}: {objection}; find out who made it ({requester}), and turn it away with "
         f"`watchword deny --request {_name(csr)}`"
     )
 
@@ -256,17 +246,5 @@ def _unknown_requester(csr: Object, request: ClusterRequest) -> str:
     )
 
 
-def _two_keys(cluster: str, read: Sequence[tuple[Object, ClusterRequest]]) -> str:
-    rows = ", ".join(f"{_name(csr)} (key {request.key_thumbprint[:16]})" for csr, request in read)
-    return (
-        f"more than one key asks for the name {cluster}: {rows}; choose one with --request NAME and turn the others "
-        "away with `watchword deny --request NAME`"
-    )
-
-
 def _name(csr: Object) -> str:
     return str(csr["metadata"]["name"])
-
-
-def _requester(csr: Object) -> str:
-    return requester_of(csr).user or "unknown"

@@ -25,11 +25,7 @@ from watchword.pki.keys import KeyType, PrivateKey, validate_key_strength
 from watchword.pki.subjects import AlternativeNames, CertificateSubject, Usage
 
 
-class CertificateError(Exception):
-    """Base of everything this package raises."""
-
-
-class CertificateRequestRefused(CertificateError):
+class CertificateRequestRefused(Exception):
     """The request is one that the hub never approves; the message contains the reason."""
 
 
@@ -48,7 +44,9 @@ class CertificateSpec(Struct, frozen=True):
 
 def certificate_request_manifest(certificate_spec: CertificateSpec, key: PrivateKey) -> Object:
     """Return the CertificateSigningRequest; the same spec and key always give the same name."""
-    usages = certificate_spec.usages or choose_usages(key)
+    # Only RSA keys encipher other keys.
+    encipherment = (Usage.KEY_ENCIPHERMENT,) if key.public.type == KeyType.RSA else ()
+    usages = certificate_spec.usages or (Usage.DIGITAL_SIGNATURE, *encipherment, Usage.CLIENT_AUTH)
     spec: Object = {
         "request": base64.b64encode(build_csr(key, certificate_spec.subject, certificate_spec.names)).decode(),
         "signerName": certificate_spec.signer,
@@ -61,12 +59,6 @@ def certificate_request_manifest(certificate_spec: CertificateSpec, key: Private
         metadata={"labels": dict(certificate_spec.labels)} if certificate_spec.labels else {},
         spec=spec,
     )
-
-
-def choose_usages(key: PrivateKey) -> tuple[Usage, ...]:
-    """Return the usages of a client certificate; only RSA keys encipher other keys."""
-    encipherment = (Usage.KEY_ENCIPHERMENT,) if key.public.type == KeyType.RSA else ()
-    return (Usage.DIGITAL_SIGNATURE, *encipherment, Usage.CLIENT_AUTH)
 
 
 def choose_request_name(certificate_spec: CertificateSpec, key: PrivateKey) -> str:

@@ -22,11 +22,13 @@ from watchword.api.time import rfc3339_micro
 from watchword.credentials.driver import CredentialKind, CredentialStatus, NewCredential, Pending, ValidCredential
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError
-from watchword.registration.agent.hub_session import HubConnection, HubSession
+from watchword.registration.agent.hub_connection import HubConnection
+from watchword.registration.agent.hub_session import HubSession
+from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
-from watchword.runtime.status import StatusChange, StatusWriter
+from watchword.runtime.status import StatusChange
 
 JITTER = 0.25  # of the period, so that a fleet that started together does not stay together
 
@@ -205,9 +207,8 @@ LEASE_RECHECK = timedelta(seconds=1)
 class ClusterStatusReconciler(Struct, frozen=True):
     """Reconciles this cluster's own ManagedCluster on the hub; triggered by it, by nodes and by claims."""
 
-    hub: Reader
+    hub: ApiServerConnection
     cluster: Reader
-    status: StatusWriter
     health: ApiServerHealthCheck
     policy: ClaimPolicy
     session: HubSession  # as a joining cluster the agent may not report anything
@@ -215,24 +216,20 @@ class ClusterStatusReconciler(Struct, frozen=True):
     lease: LeaseRenewalReconciler
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.hub.get(MANAGED_CLUSTERS, key)
+        found = self.hub.cache.get(MANAGED_CLUSTERS, key)
         if found is None or not is_true(found, ConditionType.HUB_ACCEPTED) or not self.session.uses_own_credential:
             return Done()
-        if _clock_is_off(
-            found
-        ):  # conditions of an agent with a wrong clock would be misleading; the lease is still renewed
+        if _clock_is_off(found):  # its conditions would be misleading; the lease is still renewed
             return RetryAfter(Cluster.read(found).lease_duration)
         if says_lease_expired(found) and not self.lease.is_renewed(key):
             return RetryAfter(LEASE_RECHECK)  # the hub is the one writer of this condition until the lease is renewed
         health = await self.health.check()
         claims = with_agent_version(choose_claims(self.cluster.list(CLUSTER_CLAIMS), self.policy))
         facts = cluster_status_fields(health.version, self.cluster.list(NODES), claims) if health.version else {}
-        session = self.session
-        reported = decide_credential_conditions(
-            self.credential, session.held, session.refusal, used=session.used_credential_id
-        )
+        held, refusal, used = self.session.held, self.session.refusal, self.session.used_credential_id
+        reported = decide_credential_conditions(self.credential, held, refusal, used=used)
         change = StatusChange(conditions=(*decide_cluster_conditions(health), *reported), fields=facts)
-        await self.status.write(MANAGED_CLUSTERS, found, change)
+        await self.hub.status.write(MANAGED_CLUSTERS, found, change)
         return RetryAfter(Cluster.read(found).lease_duration)
 
 

@@ -62,20 +62,14 @@ class CredentialMetricsObserver:
         self.began = self.clock.now()
 
     async def on_answer(self, answer: ObtainResult, _data: SecretData) -> None:
-        if isinstance(answer, Pending):
-            self._count_refusal(answer)
-        else:
-            self._count_held(answer)
-
-    def _count_refusal(self, answer: Pending) -> None:
-        if answer.failed and answer.message != self.refused:  # the same refusal is seen at every look
-            self.metrics.rotation_failed(KIND, answer.reason)
-        self.refused = answer.message if answer.failed else self.refused
-
-    def _count_held(self, answer: ValidCredential | NewCredential) -> None:
         now, before = self.clock.now(), self.held
+        if isinstance(answer, Pending):
+            if answer.failed and answer.message != self.refused:  # the same refusal is seen at every look
+                self.metrics.rotation_failed(KIND, answer.reason)
+                self.refused = answer.message
+            return
         if isinstance(answer, NewCredential) and before is None:
-            self.metrics.joined_after((now - self.began).total_seconds())
+            self.metrics.join.observe((now - self.began).total_seconds())
         elif isinstance(answer, NewCredential) and before is not None:
             self.metrics.rotated(KIND, remaining_ratio=remaining_validity_ratio(before, now))
         self.held, self.refused = answer, ""
@@ -120,7 +114,7 @@ class HubCredentialReconciler(Struct, frozen=True, kw_only=True):
         }
         endpoint = endpoint_data_of(self.session.connector)
         extras = SecretExtras(data, endpoint, self.obsolete_keys | {ENDPOINT_CONFIG} - endpoint.keys())
-        return await self.keeper.advance(key, CredentialSpec(self.wanted(), self.driver, extras), self)
+        return await self.keeper.advance(key, CredentialSpec(self.wanted(), self.driver, extras), self.on_answer)
 
     async def on_answer(self, answer: ObtainResult, data: SecretData) -> None:
         await self.metrics.on_answer(answer, data)
@@ -184,23 +178,17 @@ def registration_controllers(parts: RegistrationParts) -> Iterable[ControllerSpe
     hub, session, secret = parts.hub, parts.session, parts.identity.secret_key
     own = [ObjectKey.cluster(parts.identity.cluster)]
     lease = cluster_status.LeaseRenewalReconciler(hub.cache, hub.client, parts.clock, parts.random, session.connection)
+    health = cluster_status.ApiServerHealthCheck(parts.cluster_client, parts.cluster.cache)
     status = cluster_status.ClusterStatusReconciler(
-        hub.cache,
-        parts.cluster.cache,
-        hub.status,
-        cluster_status.ApiServerHealthCheck(parts.cluster_client, parts.cluster.cache),
-        parts.options.claims,
-        session,
-        parts.credential_kind,
-        lease,
+        hub, parts.cluster.cache, health, parts.options.claims, session, parts.credential_kind, lease
     )
+
+    def to_own_secret(csr: Object) -> list[ObjectKey]:
+        return [] if Label.ADDON_NAME in labels_of(csr) else [secret]
+
     to_secret = (
         Trigger(MANAGED_CLUSTERS, lambda _: [secret], connection_name=HUB, facts=without_messages),
-        Trigger(
-            CERTIFICATE_SIGNING_REQUESTS,
-            lambda csr: () if Label.ADDON_NAME in labels_of(csr) else [secret],
-            connection_name=HUB,
-        ),
+        Trigger(CERTIFICATE_SIGNING_REQUESTS, to_own_secret, connection_name=HUB),
     )
     to_cluster = tuple(Trigger(resource, lambda _: own) for resource in (NODES, CLUSTER_CLAIMS))
     changed = session.changed

@@ -10,9 +10,10 @@ from typing import Any
 
 import structlog
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from watchword.api.bootstrap import EXTENSION_ENDPOINTS
+from watchword.api.meta import list_at, mapping_at, rows_at
 from watchword.credentials.credential_secret import HUB
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.discovery.cluster_info import (
@@ -81,10 +82,12 @@ class HubEndpoint(Struct):
             return None
 
     def new_configuration(self) -> ClusterEntry | None:
-        configured = self.configured()
-        if configured is None or self.current is None or not is_new_configuration(self.current, configured):
+        """Return the entry of the bootstrap kubeconfig when an administrator changed it since; None else."""
+        configured, current = self.configured(), self.current
+        if configured is None or current is None:
             return None
-        return configured
+        is_known = ConfiguredEndpoint.of(configured) in (_origin(current), ConfiguredEndpoint.of(current))
+        return None if is_known and _route(configured) == _route(current) else configured
 
     def adopt(self, entry: ClusterEntry) -> None:
         self.current = entry
@@ -97,7 +100,10 @@ class HubEndpoint(Struct):
         if not is_moved and others == known_servers(present):
             return False
         origin = _origin(present) or (ConfiguredEndpoint.of(present) if is_moved else None)
-        extensions = [*_followed_from_extension(origin), *_endpoints_extension(server, others)]
+        notes: dict[str, Any] = {EXTENSION: asdict(origin)} if origin is not None else {}
+        if others != (server,):
+            notes[EXTENSION_ENDPOINTS] = {"servers": list(others)}
+        extensions = [{"name": name, "extension": note} for name, note in notes.items()]
         rest = {name: value for name, value in present.rest.items() if name != "extensions"}
         self.current = replace(
             present,
@@ -109,13 +115,6 @@ class HubEndpoint(Struct):
         return True
 
 
-def is_new_configuration(current: ClusterEntry, configured: ClusterEntry) -> bool:
-    if _route(configured) != _route(current):
-        return True
-    said = ConfiguredEndpoint.of(configured)
-    return said not in (_origin(current), ConfiguredEndpoint.of(current))
-
-
 def original_server(entry: ClusterEntry) -> str:
     """Return the address by which a hub was first known: it stays the same hub wherever it moves."""
     origin = _origin(entry)
@@ -124,8 +123,7 @@ def original_server(entry: ClusterEntry) -> str:
 
 def known_servers(entry: ClusterEntry) -> tuple[str, ...]:
     """Return every address that the hub published, as the entry records them; at least the one in use."""
-    servers = _extension(entry, EXTENSION_ENDPOINTS).get("servers")
-    rows = servers if isinstance(servers, list) else []
+    rows = list_at(_extension(entry, EXTENSION_ENDPOINTS), "servers")
     return tuple(dict.fromkeys(row for row in rows if isinstance(row, str))) or (entry.server,)
 
 
@@ -139,25 +137,9 @@ def _origin(entry: ClusterEntry) -> ConfiguredEndpoint | None:
     return ConfiguredEndpoint(server, str(note.get("authorities") or "")) if isinstance(server, str) else None
 
 
-def _followed_from_extension(origin: ConfiguredEndpoint | None) -> list[dict[str, Any]]:
-    if origin is None:
-        return []
-    return [{"name": EXTENSION, "extension": {"server": origin.server, "authorities": origin.authorities}}]
-
-
-def _endpoints_extension(server: str, servers: tuple[str, ...]) -> list[dict[str, Any]]:
-    if servers == (server,):
-        return []
-    return [{"name": EXTENSION_ENDPOINTS, "extension": {"servers": list(servers)}}]
-
-
 def _extension(entry: ClusterEntry, name: str) -> Mapping[str, Any]:
-    rows: Any = entry.rest.get("extensions")
-    for row in rows if isinstance(rows, list) else ():
-        note = row.get("extension") if isinstance(row, Mapping) and row.get("name") == name else None
-        if isinstance(note, Mapping):
-            return note
-    return {}
+    rows = rows_at(entry.rest, "extensions")
+    return next((mapping_at(row, "extension") for row in rows if row.get("name") == name), {})
 
 
 class RefreshResult(StrEnum):
@@ -246,7 +228,9 @@ class HubEndpointMonitor(Struct, kw_only=True):
             return False
         result = await fresh.refresh()
         if result is RefreshResult.LOST:  # it may be back where it was first configured
-            return await self._adopt_if_proved(self._other_configuration())
+            configured, current = self.endpoint.configured(), self.endpoint.current
+            is_other = configured is not None and current is not None and configured.server != current.server
+            return await self._adopt_if_proved(configured if is_other else None)
         if result is not RefreshResult.UPDATED:
             return False
         known = self.endpoint.entry().ca_data
@@ -277,12 +261,6 @@ class HubEndpointMonitor(Struct, kw_only=True):
             return self.client_factory.verified(entry.server, entry.ca_data)
         return make_client(endpoint_of(entry), FixedCredential(Credential()), retry=ONE_TRY)
 
-    def _other_configuration(self) -> ClusterEntry | None:
-        configured, current = self.endpoint.configured(), self.endpoint.current
-        if configured is None or current is None or configured.server == current.server:
-            return None
-        return configured
-
     def _current_cluster_info(self) -> ClusterInfoRefresher | None:
         """Return what is known of the hub, anew when the endpoint changed; None when the hub is not followed."""
         try:
@@ -293,7 +271,8 @@ class HubEndpointMonitor(Struct, kw_only=True):
         except (ConfigError, PkiError):
             return None
         fresh = self._cluster_info
-        if fresh is None or not _is_about(fresh, entry.server, info):
+        authorities = frozenset(info.authorities)
+        if fresh is None or fresh.address != entry.server or frozenset(fresh.info.authorities) != authorities:
             fresh = self._cluster_info = ClusterInfoRefresher(info, entry.server, self.client_factory)
         return fresh
 
@@ -301,7 +280,3 @@ class HubEndpointMonitor(Struct, kw_only=True):
 def is_followable(entry: ClusterEntry) -> bool:
     """Whether a hub can be followed: not through a proxy, nor under a name or a trust that was arranged."""
     return bool(entry.ca_data) and not (entry.insecure or entry.proxy_url or entry.tls_server_name)
-
-
-def _is_about(fresh: ClusterInfoRefresher, address: str, info: ClusterInfo) -> bool:
-    return fresh.address == address and frozenset(fresh.info.authorities) == frozenset(info.authorities)

@@ -22,6 +22,7 @@ from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.errors import FieldContested
 
 
 class NameTaken(Exception):
@@ -107,11 +108,12 @@ async def keep_registered(
                 await correct_driver_claim(hub.client, found, request)
             failures = 0
             report.registered()
-        except (KubeError, NameTaken) as error:
+        except (KubeError, NameTaken, FieldContested) as error:
             failures += 1
             if not isinstance(error, Unreachable):
                 report.registered(str(error))
-            delay = REGISTRATION_BACKOFF.delay(failures, session.random)
+            contested = error.retry_in if isinstance(error, FieldContested) else 0.0
+            delay = max(REGISTRATION_BACKOFF.delay(failures, session.random), contested)
             log.warning("not registered with the hub yet", error=str(error), retry_in=round(delay, 1))
             await asyncio.sleep(delay)
         else:
@@ -156,7 +158,8 @@ async def withdraw_acceptance(hub: Client, cluster: str, clock: Clock) -> bool:
 
     The record of it, written with the same request, tells the hub this from a denial.
     """
-    for attempt in range(ATTEMPTS):
+    attempts = 0
+    while True:
         found = await hub.find(MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
         if found is None:
             return False
@@ -171,11 +174,11 @@ async def withdraw_acceptance(hub: Client, cluster: str, clock: Clock) -> bool:
         try:
             await hub.update(MANAGED_CLUSTERS, left)  # agents may update, not patch, as in Open Cluster Management
         except Conflict:
-            if attempt == ATTEMPTS - 1:
+            attempts += 1
+            if attempts == ATTEMPTS:
                 raise
         else:
             return True
-    raise AssertionError("returned or raised above")
 
 
 def is_current_request(asked: str, *, now: datetime) -> bool:

@@ -51,9 +51,6 @@ class AgentOptions(Struct, frozen=True):
         return ObjectKey(self.namespace, f"{self.hub_secret}-lock")
 
 
-_ALPHABET = string.ascii_lowercase + string.digits
-
-
 class AgentIdentity(HiddenFields, frozen=True):
     """Kept across restarts by the Secret that holds the credential."""
 
@@ -72,22 +69,16 @@ class AgentIdentity(HiddenFields, frozen=True):
 
 
 def restore_identity(system: Object, secret: Object | None, options: AgentOptions) -> AgentIdentity:
-    """Restore the identity from the Secret, and the cluster's UID from the namespace kube-system.
-
-    What is not stored yet is decided now.
-    """
+    """Restore the identity from the Secret, and the UID from kube-system; what is not stored yet is decided now."""
     held = decode_data(secret)
+    new_name = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(5))
     return AgentIdentity(
         cluster=options.cluster_name or _text(held, CLUSTER_NAME),
-        agent=options.agent_name or _text(held, AGENT_NAME) or new_agent_name(),
+        agent=options.agent_name or _text(held, AGENT_NAME) or new_name,
         uid=uid_of(system),
         secret_key=options.secret_key,
         held=held,
     )
-
-
-def new_agent_name() -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(5))
 
 
 def _text(held: SecretData, name: str) -> str:

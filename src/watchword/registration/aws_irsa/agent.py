@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from watchword.api.conditions import is_true
 from watchword.api.credential_report import CredentialValidity, format_validity
-from watchword.api.meta import Object, ObjectKey, annotations_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, list_at, mapping_at
 from watchword.api.names import RESTRICTED_KUBECONFIGS, Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.yaml import YamlError, load
@@ -112,13 +112,8 @@ def read_exec_entry(data: driver.SecretData) -> Mapping[str, Any]:
         document = load(text)
     except YamlError:
         return {}
-    users = document.get("users") if isinstance(document, dict) else None
-    for row in users if isinstance(users, list) else ():
-        user = row.get("user") if isinstance(row, dict) else None
-        entry = user.get("exec") if isinstance(user, dict) else None
-        if isinstance(entry, dict) and "get-token" in (entry.get("args") or ()):
-            return entry
-    return {}
+    entries = (mapping_at(row, "user", "exec") for row in list_at(document, "users"))
+    return next((entry for entry in entries if "get-token" in list_at(entry, "args")), {})
 
 
 def read_held_entry(data: driver.SecretData) -> driver.HeldCredential | None:

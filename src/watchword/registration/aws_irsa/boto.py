@@ -44,10 +44,7 @@ class BotoApi(Struct):
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def call(self, service: str, operation: str, **arguments: Any) -> Mapping[str, Any]:
-        """Return the response, with the credentials that the `aws` command would use; the region names the partition.
-
-        Raises `AwsRefused` or `AwsUnreachable`.
-        """
+        """Return the response, with the credentials that `aws` would use; raises `AwsRefused` or `AwsUnreachable`."""
         try:
             client = await self._client(service)
             response: Mapping[str, Any] = await asyncio.to_thread(getattr(client, operation), **arguments)
@@ -64,8 +61,7 @@ class BotoApi(Struct):
             return self._clients[service]
 
     def _make_client(self, service: str) -> Any:
-        session = boto3.Session(region_name=self.region)
-        return session.client(service, config=_CONFIG, **self.client_options)
+        return boto3.Session(region_name=self.region).client(service, config=_CONFIG, **self.client_options)
 
 
 def _refused(error: ClientError, role: str) -> AwsRefused:
@@ -99,14 +95,15 @@ class EksToken(Struct, frozen=True):
 
 
 def sign_eks_token(region: str, cluster: str, role_arn: str, *, now: datetime) -> EksToken:
-    """Return a token for a cluster, in the name of a role when one is given, else of the caller.
-
-    Credentials are found as the `aws` command finds them. Raises `AwsRefused` or `AwsUnreachable`.
-    """
+    """Return a token for a cluster, in the name of a role or of the caller; raises `AwsRefused` or `AwsUnreachable`."""
     try:
         session = botocore.session.get_session()
         sts = session.create_client("sts", region_name=region, config=_SIGNING_CONFIG)
-        credentials = _assume(sts, role_arn) if role_arn else session.get_credentials().get_frozen_credentials()
+        if role_arn:
+            found = sts.assume_role(RoleArn=role_arn, RoleSessionName=SESSION)["Credentials"]
+            credentials = ReadOnlyCredentials(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
+        else:
+            credentials = session.get_credentials().get_frozen_credentials()
     except ClientError as error:
         code = str(error.response["Error"]["Code"])
         raise AwsRefused(
@@ -120,11 +117,6 @@ def sign_eks_token(region: str, cluster: str, role_arn: str, *, now: datetime) -
             "AWS_WEB_IDENTITY_TOKEN_FILE and the annotation eks.amazonaws.com/role-arn of the agent's ServiceAccount"
         ) from error
     return EksToken(_sign(sts.meta.endpoint_url, region, cluster, credentials), now + LIFETIME)
-
-
-def _assume(sts: object, role_arn: str) -> ReadOnlyCredentials:
-    found = sts.assume_role(RoleArn=role_arn, RoleSessionName=SESSION)["Credentials"]  # type: ignore[attr-defined]  # boto's own
-    return ReadOnlyCredentials(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
 
 
 def _sign(endpoint: str, region: str, cluster: str, credentials: ReadOnlyCredentials) -> Sensitive[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from watchword.api.meta import Object
 from watchword.api.names import AGENT_NAMESPACE
 from watchword.api.validation import validate_dns_label, validate_dns_subdomain
 from watchword.registration.aws_irsa.errors import InvalidName
@@ -125,131 +126,6 @@ class RoleTags(Struct, frozen=True):
         return md5(joined.encode(), usedforsecurity=False).hexdigest()
 
 
-MANAGED_CLUSTER_ACCESS = """\
-{
-   "Version": "2012-10-17",
-   "Statement": [
-      {
-         "Effect": "Allow",
-         "Action": "sts:AssumeRole",
-         "Resource": "arn:<partition>:iam::<hub-account-id>:role/ocm-hub-<md5-hash-unique-identifier>"
-      }
-   ]
-}
-"""
-"""Lets the agent's role assume its role in the hub's account."""
-
-MANAGED_CLUSTER_TRUST = """\
-{
-   "Version": "2012-10-17",
-   "Statement": [
-      {
-         "Effect": "Allow",
-         "Principal": {
-            "Federated": "arn:<partition>:iam::<managed-cluster-account-id>:oidc-provider/<oidc-provider>"
-         },
-         "Action": "sts:AssumeRoleWithWebIdentity",
-         "Condition": {
-            "StringEquals": {
-               "<oidc-provider>:sub": "system:serviceaccount:<agent-namespace>:<klusterlet-name>-registration-sa",
-               "<oidc-provider>:aud": "sts.amazonaws.com"
-            }
-         }
-      },
-      {
-         "Effect": "Allow",
-         "Principal": {
-            "Federated": "arn:<partition>:iam::<managed-cluster-account-id>:oidc-provider/<oidc-provider>"
-         },
-         "Action": "sts:AssumeRoleWithWebIdentity",
-         "Condition": {
-            "StringEquals": {
-               "<oidc-provider>:sub": "system:serviceaccount:<agent-namespace>:<klusterlet-name>-work-sa",
-               "<oidc-provider>:aud": "sts.amazonaws.com"
-            }
-         }
-      }
-   ]
-}
-"""
-"""Lets the ServiceAccounts of the agent assume the agent's role."""
-
-IDENTITY_CREATOR_ACCESS = """\
-{
-  "Version": "2012-10-17",
-  "Statement": [
-    {
-      "Effect": "Allow",
-      "Action": [
-        "iam:CreateRole",
-        "iam:DeleteRole",
-        "iam:UpdateAssumeRolePolicy",
-        "iam:PutRolePolicy",
-        "iam:DeleteRolePolicy",
-        "iam:AttachRolePolicy",
-        "iam:DetachRolePolicy",
-        "iam:CreatePolicy",
-        "iam:DeletePolicy",
-        "iam:CreatePolicyVersion",
-        "iam:DeletePolicyVersion",
-        "iam:ListAttachedRolePolicies",
-        "iam:ListRolePolicies",
-        "iam:ListPolicyVersions",
-        "iam:GetRole",
-        "iam:GetRolePolicy",
-        "iam:GetPolicy",
-        "iam:GetPolicyVersion",
-        "iam:PassRole"
-      ],
-      "Resource": [
-        "arn:<partition>:iam::<hub-account-id>:role/ocm-hub-*",
-        "arn:<partition>:iam::<hub-account-id>:policy/ocm-hub-*"
-      ]
-    }
-  ]
-}
-"""
-"""Lets the hub's controller manage the roles of accepted clusters."""
-
-IDENTITY_CREATOR_TRUST = """\
-{
-  "Version": "2012-10-17",
-  "Statement": [
-    {
-      "Effect": "Allow",
-      "Principal": {
-        "Federated": "arn:<partition>:iam::<hub-account-id>:oidc-provider/<oidc-provider>"
-      },
-      "Action": "sts:AssumeRoleWithWebIdentity",
-      "Condition": {
-        "StringEquals": {
-          "<oidc-provider>:sub": "system:serviceaccount:open-cluster-management-hub:registration-controller-sa",
-          "<oidc-provider>:aud": "sts.amazonaws.com"
-        }
-      }
-    }
-  ]
-}
-"""
-"""Lets the ServiceAccount of the hub's controller assume the role of the identity creator."""
-
-HUB_ACCESS = """\
-{
-  "Version": "2012-10-17",
-  "Statement": [
-    {
-      "Effect": "Allow",
-      "Action": [
-        "eks:DescribeCluster",
-        "eks:ListClusters"
-      ],
-      "Resource": "arn:<partition>:eks:<hub-region>:<hub-account-id>:cluster/<hub-cluster-name>"
-    }
-  ]
-}
-"""
-"""Lets an accepted cluster find the hub's API server."""
-
 HUB_TRUST = """\
 {
   "Version": "2012-10-17",
@@ -272,38 +148,39 @@ HUB_TRUST = """\
   ]
 }
 """
-"""Lets the agent's role assume the role of its cluster, when all four tags agree."""
+"""Lets the agent's role assume the role of its cluster, when all four tags agree; as the design spaces it."""
 
-HUB_STATEMENTS = """\
-    {
-      "Effect": "Allow",
-      "Action": "iam:TagRole",
-      "Resource": "arn:<partition>:iam::<hub-account-id>:role/ocm-hub-*"
-    },
-    {
-      "Effect": "Allow",
-      "Action": [
-        "eks:DescribeCluster",
-        "eks:CreateAccessEntry"
-      ],
-      "Resource": "arn:<partition>:eks:<hub-region>:<hub-account-id>:cluster/<hub-cluster-name>"
-    },
-    {
-      "Effect": "Allow",
-      "Action": [
-        "eks:DescribeAccessEntry",
-        "eks:UpdateAccessEntry",
-        "eks:DeleteAccessEntry"
-      ],
-      "Resource": "arn:<partition>:eks:<hub-region>:<hub-account-id>:access-entry/<hub-cluster-name>/role/<hub-account-id>/ocm-hub-*"
-    }"""  # noqa: E501 - one ARN
-"""Not part of the design: lets the hub's controller tag roles and manage their access entries."""
+CREATOR_ACTIONS = (
+    "CreateRole DeleteRole UpdateAssumeRolePolicy PutRolePolicy DeleteRolePolicy AttachRolePolicy DetachRolePolicy "
+    "CreatePolicy DeletePolicy CreatePolicyVersion DeletePolicyVersion ListAttachedRolePolicies ListRolePolicies "
+    "ListPolicyVersions GetRole GetRolePolicy GetPolicy GetPolicyVersion PassRole"
+)
+"""What the hub's controller does in IAM with the roles of accepted clusters."""
+
+CREATOR_ACCOUNT = "system:serviceaccount:open-cluster-management-hub:registration-controller-sa"
+
+
+def _policy(*statements: Object, indent: int = 2) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, indent=indent) + "\n"
+
+
+def _allow(action: str | list[str], resource: str | list[str]) -> Object:
+    return {"Effect": "Allow", "Action": action, "Resource": resource}
+
+
+def _trust_account(cluster: EksClusterArn, oidc_provider: str, account: str) -> Object:
+    """Return what lets a ServiceAccount of an EKS cluster assume a role in the account of that cluster."""
+    return {
+        "Effect": "Allow",
+        "Principal": {"Federated": f"arn:{cluster.partition}:iam::{cluster.account}:oidc-provider/{oidc_provider}"},
+        "Action": "sts:AssumeRoleWithWebIdentity",
+        "Condition": {"StringEquals": {f"{oidc_provider}:sub": account, f"{oidc_provider}:aud": "sts.amazonaws.com"}},
+    }
 
 
 LONGEST_ROLE_NAME = 64
 CREATOR_SUFFIX = "_managed-cluster-identity-creator"
 DEFAULT_KLUSTERLET = "klusterlet"
-_PLACEHOLDER = re.compile(r"<([a-z0-9-]+)>")
 
 
 class IamRole(Struct, frozen=True):
@@ -349,30 +226,36 @@ def managed_cluster_role(
 ) -> IamRole:
     """Return the role of a cluster's agent, in the account of the cluster; `oidc_provider` is the cluster's."""
     tags = RoleTags.of(hub, managed)
-    values = _values(hub, managed, tags) | {
-        "oidc-provider": oidc_provider,
-        "agent-namespace": accounts.namespace,
-        "klusterlet-name": accounts.klusterlet,
-    }
+    hub_arn = f"arn:{hub.partition}:iam::{hub.account}:role/ocm-hub-{tags.identifier}"
+    prefix = f"system:serviceaccount:{accounts.namespace}:{accounts.klusterlet}"
+    trusted = [_trust_account(managed, oidc_provider, f"{prefix}-{name}") for name in ("registration-sa", "work-sa")]
     return IamRole(
         managed.partition,
         managed.account,
         f"ocm-managed-cluster-{tags.identifier}",
-        _fill(MANAGED_CLUSTER_ACCESS, values),
-        _fill(MANAGED_CLUSTER_TRUST, values),
+        _policy(_allow("sts:AssumeRole", hub_arn), indent=3),
+        _policy(*trusted, indent=3),
         tags.as_dict(),
     )
 
 
 def hub_role(hub: EksClusterArn, managed: EksClusterArn) -> IamRole:
+    """Return the role of an accepted cluster, with which it finds the hub's API server."""
     tags = RoleTags.of(hub, managed)
-    values = _values(hub, managed, tags)
+    values = {
+        "partition": hub.partition,
+        "hub-account-id": hub.account,
+        "hub-cluster-name": hub.name,
+        "managed-cluster-account-id": managed.account,
+        "managed-cluster-name": managed.name,
+        "md5-hash-unique-identifier": tags.identifier,
+    }
     return IamRole(
         hub.partition,
         hub.account,
         f"ocm-hub-{tags.identifier}",
-        _fill(HUB_ACCESS, values),
-        _fill(HUB_TRUST, values),
+        _policy(_allow(["eks:DescribeCluster", "eks:ListClusters"], str(hub))),
+        re.sub(r"<([a-z0-9-]+)>", lambda match: values[match[1]], HUB_TRUST),
         {**tags.as_dict(), HUB_ARN_TAG: str(hub)},
     )
 
@@ -383,44 +266,21 @@ def identity_creator_role(hub: EksClusterArn, oidc_provider: str, *, extended: b
     Without `extended` it has the rights of the design alone, with which this hub cannot accept clusters: the tags of
     roles and the access entries of the hub are missing.
     """
-    access = IDENTITY_CREATOR_ACCESS
-    if extended:
-        end = access.rindex("\n", 0, access.rindex("]"))
-        access = f"{access[:end]},\n{HUB_STATEMENTS}{access[end:]}"
     name = f"{hub.name}{CREATOR_SUFFIX}"
     if len(name) > LONGEST_ROLE_NAME:
         raise InvalidName(
             f"role {name} has {len(name)} characters and IAM allows {LONGEST_ROLE_NAME}: "
             f"choose a hub whose EKS name has at most {LONGEST_ROLE_NAME - len(CREATOR_SUFFIX)}"
         )
-    values = {
-        "partition": hub.partition,
-        "hub-region": hub.region,
-        "hub-account-id": hub.account,
-        "hub-cluster-name": hub.name,
-        "oidc-provider": oidc_provider,
-    }
-    return IamRole(
-        hub.partition,
-        hub.account,
-        name,
-        _fill(access, values),
-        _fill(IDENTITY_CREATOR_TRUST, values),
-    )
-
-
-def _values(hub: EksClusterArn, managed: EksClusterArn, tags: RoleTags) -> dict[str, str]:
-    return {
-        "partition": hub.partition,
-        "hub-region": hub.region,
-        "hub-account-id": hub.account,
-        "hub-cluster-name": hub.name,
-        "managed-cluster-account-id": managed.account,
-        "managed-cluster-name": managed.name,
-        "md5-hash-unique-identifier": tags.identifier,
-    }
-
-
-def _fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace each placeholder once: what a value holds is never read as a placeholder."""
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+    iam, eks = f"arn:{hub.partition}:iam::{hub.account}", f"arn:{hub.partition}:eks:{hub.region}:{hub.account}"
+    actions = [f"iam:{action}" for action in CREATOR_ACTIONS.split()]
+    access = [_allow(actions, [f"{iam}:role/ocm-hub-*", f"{iam}:policy/ocm-hub-*"])]
+    if extended:
+        entries = f"{eks}:access-entry/{hub.name}/role/{hub.account}/ocm-hub-*"
+        access += [
+            _allow("iam:TagRole", f"{iam}:role/ocm-hub-*"),
+            _allow(["eks:DescribeCluster", "eks:CreateAccessEntry"], str(hub)),
+            _allow([f"eks:{verb}AccessEntry" for verb in ("Describe", "Update", "Delete")], entries),
+        ]
+    trust = _policy(_trust_account(hub, oidc_provider, CREATOR_ACCOUNT))
+    return IamRole(hub.partition, hub.account, name, _policy(*access), trust)

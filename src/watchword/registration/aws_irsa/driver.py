@@ -15,7 +15,7 @@ from watchword.credentials.driver import (
     Settings,
 )
 from watchword.registration import driver
-from watchword.registration.aws_irsa.errors import InvalidName
+from watchword.registration.aws_irsa.documents import CREATOR_SUFFIX
 from watchword.registration.aws_irsa.options import (
     ANNOTATIONS,
     CLUSTER_OPTIONS,
@@ -30,9 +30,11 @@ from watchword.registration.aws_irsa.options import (
     READY,
     ROLE_ANNOTATION,
     ClusterPair,
+    IdentityMode,
+    find_objection,
     find_other_hub,
-    hub_account_annotations,
     hub_arn,
+    identity_mode,
     read_claimed_arn,
 )
 from watchword.registration.driver import ConnectorContext, HubConnector
@@ -118,14 +120,14 @@ class AwsIrsaDriver(
         return {} if self.validate_settings(settings) else {ROLE_ANNOTATION: ClusterPair.read(settings).managed_role}
 
     def hub_account_annotations(self, settings: Settings) -> Mapping[str, str]:
-        return hub_account_annotations(settings)
+        """Return what gives the pods of the hub's controller their role, where they make the roles of clusters."""
+        if not HUB_ARN.read(settings) or identity_mode(settings) is IdentityMode.ACCEPT:
+            return {}
+        hub = hub_arn(settings)
+        return {ROLE_ANNOTATION: f"arn:{hub.partition}:iam::{hub.account}:role/{hub.name}{CREATOR_SUFFIX}"}
 
     def validate_settings(self, settings: Settings) -> str:
-        try:
-            ClusterPair.read(settings)
-        except InvalidName as objection:
-            return str(objection)
-        return ""
+        return find_objection(ClusterPair.read, settings)
 
     def read_held(self, data: SecretData) -> HeldCredential | None:
         from watchword.registration.aws_irsa.agent import read_held_entry

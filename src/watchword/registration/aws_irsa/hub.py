@@ -36,9 +36,7 @@ from watchword.registration.aws_irsa.identity_reports import (
 )
 from watchword.registration.aws_irsa.role_mapping import AccessEntries, AwsAuthConfigMap, RoleMappings
 from watchword.registration.driver import AcceptanceContext
-from watchword.runtime.clock import Clock
-from watchword.runtime.event_recorder import EventRecorder
-from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, RetryAfter, Trigger
+from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, RetryAfter, Trigger
 from watchword.runtime.status import StatusChange, StatusWriter
 
 DRIFT_PERIOD = timedelta(minutes=30)
@@ -67,13 +65,15 @@ class AwsIdentities(Struct):
             await self.verify(record)
             return []
         changes = [str(change) for change in await self.roles.apply(record.identity.role)]
-        return [*changes, "mapping restored"] if await self.mappings.repair(record.identity) else changes
+        return (
+            [*changes, "mapping restored"] if await (await self.mappings.current()).repair(record.identity) else changes
+        )
 
     async def verify(self, record: IdentityRecord) -> None:
         """Raise `IdentityMissing` unless role and mapping are as the cluster needs them."""
         identity = record.identity
         differences = [f"not yet: {change}" for change in await self.roles.find_differences(identity.role)]
-        if not await self.mappings.is_correct(identity):
+        if not await (await self.mappings.current()).is_correct(identity):
             differences.append(f"the role is not mapped to user {identity.user} and the cluster's group")
         if differences:
             raise IdentityMissing(
@@ -91,21 +91,25 @@ class AwsIdentities(Struct):
 class IdentityReconciler(Struct):
     """Reconciles ManagedCluster; triggered by it and by the records of roles."""
 
-    reader: Reader
-    records: IdentityRecords
+    context: HubContext
     identities: AwsIdentities
-    status: StatusWriter
-    events: EventRecorder
-    clock: Clock
     random: Random
     _due: dict[str, datetime] = field(default_factory=dict)  # role → when AWS is asked next
     _failures: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def _records(self) -> IdentityRecords:
+        return IdentityRecords(self.context.client)
+
+    @property
+    def _status(self) -> StatusWriter:
+        return StatusWriter(self.context.client, self.context.clock, self.context.cache)
+
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTERS, key)
-        records = records_of(self.reader, key.name)
+        found = self.context.cache.get(MANAGED_CLUSTERS, key)
+        records = records_of(self.context.cache, key.name)
         if not records and found is not None:
-            await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(options.READY,)))
+            await self._status.write(MANAGED_CLUSTERS, found, StatusChange(without=(options.READY,)))
         delays = [await self._reconcile_record(found, record) for record in records]
         due = [delay for delay in delays if delay is not None]
         return RetryAfter(min(due)) if due else Done()
@@ -136,20 +140,19 @@ class IdentityReconciler(Struct):
             return
         if record.phase is IdentityPhase.CREATING:
             mapped_by = await self.identities.create(record)
-            await self.records.set_phase(record, IdentityPhase.READY, mapped_by)
+            await self._records.set_phase(record, IdentityPhase.READY, mapped_by)
             changes: Sequence[str] = ()
         else:
-            changes = (
-                [] if self.identities.mode is options.IdentityMode.ACCEPT else await self.identities.repair(record)
-            )
-        now = self.clock.now()
+            is_made_by_people = self.identities.mode is options.IdentityMode.ACCEPT
+            changes = () if is_made_by_people else await self.identities.repair(record)
+        now = self.context.clock.now()
         due = choose_renewal_time(now, now + DRIFT_PERIOD, seed=record.identity.uid, window=DRIFT_WINDOW)
         self._due[record.key.name] = due
         if found is None:
             return
         if changes:
             note = f"role {record.identity.role.name} differed from what the cluster needs: {', '.join(changes)}"
-            self.events.warning(found, "AwsIdentityRepaired", note)
+            self.context.events.warning(found, "AwsIdentityRepaired", note)
         await self._report_ready(found, record)
 
     async def _revoke(self, found: Object | None, record: IdentityRecord) -> None:
@@ -159,10 +162,10 @@ class IdentityReconciler(Struct):
                 f"run `watchword aws revoke {record.identity.cluster}`"
             )
         await self.identities.delete(record)
-        await self.records.delete(record)
+        await self._records.delete(record)
         self._due.pop(record.key.name, None)
         if found is not None:
-            await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(options.READY,)))
+            await self._status.write(MANAGED_CLUSTERS, found, StatusChange(without=(options.READY,)))
 
     async def _report_ready(self, found: Object, record: IdentityRecord) -> None:
         cluster, identity = Cluster.read(found), record.identity
@@ -171,21 +174,21 @@ class IdentityReconciler(Struct):
         ready = report_changed_claim(identity, objection) if objection else report_ready(identity, advice)
         said = find_condition(found, options.READY)
         if objection and (said is None or said.reason != ready.reason):
-            self.events.refusal(found, "IdentityChangeRefused", objection)
-        await self.status.set_condition(MANAGED_CLUSTERS, found, ready)
+            self.context.events.refusal(found, "IdentityChangeRefused", objection)
+        await self._status.set_condition(MANAGED_CLUSTERS, found, ready)
 
     async def _report_failure(self, found: Object | None, record: IdentityRecord, error: AwsError) -> timedelta:
         name = record.key.name
         failures = self._failures[name] = self._failures.get(name, 0) + 1
         delay = timedelta(seconds=RETRY.delay(failures, self.random))
-        self._due[name] = self.clock.now() + delay
+        self._due[name] = self.context.clock.now() + delay
         if found is not None:
-            await self.status.set_condition(MANAGED_CLUSTERS, found, report_failure(error))
+            await self._status.set_condition(MANAGED_CLUSTERS, found, report_failure(error))
         return delay
 
     def _time_left(self, record: IdentityRecord, *, revoked: bool) -> timedelta:
         """Return how long AWS is not to be asked about a role: changes of the ManagedCluster are no reason to."""
-        name, now = record.key.name, self.clock.now()
+        name, now = record.key.name, self.context.clock.now()
         if name not in self._failures and (revoked or record.phase is IdentityPhase.CREATING):
             return timedelta(0)
         if name not in self._due:  # after a restart: the checks of a fleet are spread over the whole period
@@ -218,8 +221,6 @@ class AwsIrsaHubDriver(Struct, frozen=True):
 
     context: HubContext
     hub: EksClusterArn
-    mode: options.IdentityMode
-    records: IdentityRecords
     reconciler: IdentityReconciler
 
     async def grant(self, cluster: Cluster) -> None:
@@ -243,21 +244,21 @@ class AwsIrsaHubDriver(Struct, frozen=True):
             identity = ClusterIdentity(cluster.name, cluster.uid, self.hub, managed)
         except InvalidName as objection:
             raise NotGranted("InvalidManagedClusterArn", str(objection)) from objection
-        if self.mode is options.IdentityMode.ACCEPT:
+        if self.reconciler.identities.mode is options.IdentityMode.ACCEPT:
             raise NotGranted(
                 "AwsIdentityMissing",
                 f"role {identity.role.name} has to be created with your AWS credentials: "
                 f"run `watchword accept {cluster.name}`",
             )
         try:
-            return await self.records.create(identity)
+            return await IdentityRecords(self.context.client).create(identity)
         except RoleTaken as objection:
             raise NotGranted("RoleTaken", str(objection)) from objection
 
     async def revoke(self, cluster: Cluster) -> None:
         for record in records_of(self.context.cache, cluster.name):
             if record.phase is not IdentityPhase.REVOKING:
-                await self.records.set_phase(record, IdentityPhase.REVOKING)
+                await IdentityRecords(self.context.client).set_phase(record, IdentityPhase.REVOKING)
 
     @property
     def removal_trigger(self) -> Trigger:
@@ -279,15 +280,11 @@ class AwsIrsaHubDriver(Struct, frozen=True):
         return self.context.auto_approval and options.is_allowed_arn(claimed, self.context.settings)
 
     def controllers(self) -> Iterable[ControllerSpec]:
+        triggers = (self.removal_trigger,)
         yield ControllerSpec(
-            "aws-identity",
-            MANAGED_CLUSTERS,
-            self.reconciler,
-            (self.removal_trigger,),
-            workers=WORKERS,
-            deadline=DEADLINE,
+            "aws-identity", MANAGED_CLUSTERS, self.reconciler, triggers, workers=WORKERS, deadline=DEADLINE
         )
-        telling = IdentityEventReconciler(self.context.cache, self.context.events, self.context.clock)
+        telling = IdentityEventReconciler(self.context)
         yield ControllerSpec("aws-identity-events", LEASES, telling, workers=1)
 
 
@@ -295,22 +292,11 @@ def make_hub_driver(context: HubContext, *, api: AwsApi | None = None) -> AwsIrs
     """Return the driver, ready to use; AWS is asked through boto3 unless another port is given."""
     hub, mode = options.hub_arn(context.settings), options.identity_mode(context.settings)
     random = Random(str(hub))  # noqa: S311 - spreads requests, guards nothing
-    tags = (
-        {} if mode is options.IdentityMode.EXTERNAL else options.role_tags(context.settings)
-    )  # what is made outside has its own
+    # What is made outside has tags of its own.
+    tags = {} if mode is options.IdentityMode.EXTERNAL else options.role_tags(context.settings)
     paced = PacedAwsApi(api or LazyAwsApi(hub.region), random)
     identities = make_identities(context.client, hub, mode, paced, tags)
-    records = IdentityRecords(context.client)
-    reconciler = IdentityReconciler(
-        context.cache,
-        records,
-        identities,
-        StatusWriter(context.client, context.clock, context.cache),
-        context.events,
-        context.clock,
-        random,
-    )
-    return AwsIrsaHubDriver(context, hub, mode, records, reconciler)
+    return AwsIrsaHubDriver(context, hub, IdentityReconciler(context, identities, random))
 
 
 def make_identities(
@@ -358,9 +344,8 @@ async def revoke_identities(client: Client, cluster: str, *, api: AwsApi | None 
         validate_revoked(record, found)
     for record in known:
         hub = record.identity.hub
-        await make_identities(client, hub, options.IdentityMode.ACCEPT, api or LazyAwsApi(hub.region), {}).delete(
-            record
-        )
+        identities = make_identities(client, hub, options.IdentityMode.ACCEPT, api or LazyAwsApi(hub.region), {})
+        await identities.delete(record)
         await records.delete(record)
     return [record.identity.role.arn for record in known]
 

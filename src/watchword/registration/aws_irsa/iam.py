@@ -44,10 +44,7 @@ class RoleWriter(Struct):
         return await self._repair_all(role, stored)
 
     async def create(self, role: IamRole) -> tuple[RoleChange, ...]:
-        """Create a role that probably does not exist, in two requests; one that exists must have its tags.
-
-        Raises as `apply` does.
-        """
+        """Create a role that probably does not exist, in two requests; one that exists must have its tags."""
         await self.check_account(role)
         try:
             return await self._create(role)

@@ -133,8 +133,7 @@ class IdentityRecords(Struct, frozen=True):
             await self.client.create(LEASES, record.manifest())
         except AlreadyExists:
             known = read_record(await self.client.get(LEASES, record.key))
-            validate_owner(known, identity)
-            return known or record
+            return require_owner(known, identity)
         return record
 
     async def set_phase(self, record: IdentityRecord, phase: IdentityPhase, mapped_by: str = "") -> None:
@@ -159,8 +158,8 @@ class IdentityRecords(Struct, frozen=True):
             await delete_object(self.client, LEASES, lease)
 
 
-def validate_owner(known: IdentityRecord | None, identity: ClusterIdentity) -> None:
-    """Raise `RoleTaken` unless what is on record for a role is this very identity."""
+def require_owner(known: IdentityRecord | None, identity: ClusterIdentity) -> IdentityRecord:
+    """Return what is on record for a role; `RoleTaken` unless it is this very identity."""
     if known is None:
         raise RoleTaken(
             f"Lease {record_key(identity)} cannot be read: something else than the hub wrote it; "
@@ -171,6 +170,7 @@ def validate_owner(known: IdentityRecord | None, identity: ClusterIdentity) -> N
             f"role {identity.role.name} belongs to cluster {known.identity.cluster}, which is "
             f"{known.identity.managed}: a role serves one cluster; deny the one that is not right"
         )
+    return known
 
 
 def cluster_of_record(lease: Object) -> list[ObjectKey]:

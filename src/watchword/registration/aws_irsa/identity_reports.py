@@ -9,15 +9,15 @@ from watchword.api.conditions import Condition
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.api.time import parse_rfc3339
+from watchword.credentials.driver import HubContext
 from watchword.registration.aws_irsa import errors
 from watchword.registration.aws_irsa.aws_api import THROTTLING
 from watchword.registration.aws_irsa.iam import EXISTS
 from watchword.registration.aws_irsa.identity import ClusterIdentity, IdentityPhase, IdentityRecord, read_record
 from watchword.registration.aws_irsa.options import READY
 from watchword.registration.aws_irsa.role_mapping import UNKNOWN_PRINCIPAL
-from watchword.runtime.clock import Clock
-from watchword.runtime.event_recorder import EventRecorder, is_news
-from watchword.runtime.reconcile import Done, Outcome, Reader
+from watchword.runtime.event_recorder import is_news
+from watchword.runtime.reconcile import Done, Outcome
 
 Test: TypeAlias = Callable[[errors.AwsError], bool]
 
@@ -74,32 +74,30 @@ REASONS: tuple[tuple[Test, str], ...] = (
 class IdentityEventReconciler(Struct, frozen=True):
     """Reconciles the records of roles. After a restart, roles of the last hour are told again."""
 
-    reader: Reader
-    events: EventRecorder
-    clock: Clock
+    context: HubContext
     seen: dict[ObjectKey, IdentityRecord] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        lease, before = self.reader.get(LEASES, key), self.seen.pop(key, None)
+        lease, before = self.context.cache.get(LEASES, key), self.seen.pop(key, None)
         now = None if lease is None else read_record(lease)
         if now is not None:
             self.seen[key] = now
         if before is not None and (now is None or now.identity != before.identity):
             note = f"role {before.identity.role.name} of cluster {before.identity.cluster} is deleted"
-            self.events.normal(self._cluster(before), "AwsIdentityRevoked", note)
+            self.context.events.normal(self._cluster(before), "AwsIdentityRevoked", note)
             before = None
         if lease is None or now is None or now.phase is not IdentityPhase.READY:
             return Done()
         created = parse_rfc3339(str(lease["metadata"].get("creationTimestamp") or ""))
-        is_recent = is_news(created, now=self.clock.now())
+        is_recent = is_news(created, now=self.context.clock.now())
         if is_recent if before is None else before.phase is IdentityPhase.CREATING:
             note = f"role {now.identity.role.name} of cluster {now.identity.cluster} is made and mapped"
-            self.events.normal(self._cluster(now), "AwsIdentityCreated", note)
+            self.context.events.normal(self._cluster(now), "AwsIdentityCreated", note)
         return Done()
 
     def _cluster(self, record: IdentityRecord) -> Object:
         key = ObjectKey.cluster(record.identity.cluster)
-        found = self.reader.get(MANAGED_CLUSTERS, key)
+        found = self.context.cache.get(MANAGED_CLUSTERS, key)
         if found is not None and uid_of(found) == record.identity.uid:
             return found
         return MANAGED_CLUSTERS.manifest(key, metadata={"uid": record.identity.uid})

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.credentials.driver import AUTO_APPROVAL, DRIVER_LIST, DriverOption, OptionType, Settings, Side
-from watchword.registration.aws_irsa.documents import CREATOR_SUFFIX, HUB_ARN_TAG, EksClusterArn, RoleTags
+from watchword.registration.aws_irsa.documents import HUB_ARN_TAG, EksClusterArn, RoleTags
 from watchword.registration.aws_irsa.errors import InvalidName
 
 if TYPE_CHECKING:
     from watchword.cel.re2_patterns import Pattern
 
 
+T = TypeVar("T")
 NAME = "aws-irsa"
 READY = "AwsIdentityReady"
 """The condition of a ManagedCluster that reports its IAM identity."""
@@ -60,12 +62,17 @@ def find_other_hub(annotations: Mapping[str, str], hub: EksClusterArn, managed: 
     return f"its agent was joined with the ARN of another hub: join it again with {HUB_ARN.flag} {hub}"
 
 
-def validate_arn(value: str) -> str:
+def find_objection(parse: Callable[[T], object], value: T) -> str:
+    """Return why a value cannot be parsed; empty when it can."""
     try:
-        EksClusterArn.parse(value)
+        parse(value)
     except InvalidName as objection:
         return str(objection)
     return ""
+
+
+def validate_arn(value: str) -> str:
+    return find_objection(EksClusterArn.parse, value)
 
 
 HUB_CLUSTER_ARN = DriverOption(
@@ -99,8 +106,7 @@ class ClusterPair(Struct, frozen=True):
     def read(cls, settings: Settings) -> ClusterPair:
         """Return what is configured; `InvalidName` when it is incomplete or malformed."""
         pair = cls(
-            EksClusterArn.parse(HUB_CLUSTER_ARN.read(settings)),
-            EksClusterArn.parse(MANAGED_CLUSTER_ARN.read(settings)),
+            EksClusterArn.parse(HUB_CLUSTER_ARN.read(settings)), EksClusterArn.parse(MANAGED_CLUSTER_ARN.read(settings))
         )
         RoleTags.of(pair.hub, pair.managed)  # no role can be assumed across partitions
         return pair
@@ -183,22 +189,15 @@ def _compile(pattern: str) -> Pattern:
 
 
 def validate_tags(value: str) -> str:
-    try:
-        parse_tags([part for part in value.split(",") if part])
-    except InvalidName as objection:
-        return str(objection)
-    return ""
+    return find_objection(parse_tags, [part for part in value.split(",") if part])
 
 
-HUB_ARN = DriverOption(
-    flag="--eks-hub-cluster-arn",
-    aliases=("--hub-cluster-arn",),
+HUB_ARN = replace(
+    HUB_CLUSTER_ARN,
     help="The ARN of the EKS cluster that is the hub; found in the context of a kubeconfig that `aws` wrote.",
     side=Side.HUB,
     paths=((DRIVER_LIST, ENTRY, "hubClusterArn"),),
-    required=True,
-    validate=validate_arn,
-    from_context=lambda context: "" if validate_arn(context) else context,
+    from_context=MANAGED_CLUSTER_ARN.from_context,
 )
 MODE = DriverOption(
     flag="--aws-identity-mode",
@@ -242,11 +241,3 @@ def role_tags(settings: Settings) -> Mapping[str, str]:
 
 def is_allowed_arn(arn: EksClusterArn, settings: Settings) -> bool:
     return any(_compile(pattern).search(str(arn)) for pattern in PATTERNS.read_list(settings))
-
-
-def hub_account_annotations(settings: Settings) -> Mapping[str, str]:
-    """Return what gives the pods of the hub's controller their role, where they make the roles of clusters."""
-    if not HUB_ARN.read(settings) or identity_mode(settings) is IdentityMode.ACCEPT:
-        return {}
-    hub = hub_arn(settings)
-    return {ROLE_ANNOTATION: f"arn:{hub.partition}:iam::{hub.account}:role/{hub.name}{CREATOR_SUFFIX}"}

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from random import Random
 from typing import Any
 
-import yaml as pyyaml
 from msgspec import Struct, field
 
 from watchword.api import yaml
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, mapping_at
 from watchword.api.resources import CONFIG_MAPS
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
@@ -34,44 +32,31 @@ class RoleMappings(Struct):
 
     entries: AccessEntries
     config_map: AwsAuthConfigMap
-    _has_entries: bool | None = None
+    _current: AccessEntries | AwsAuthConfigMap | None = None
     _asked_at: float = 0.0
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def create(self, identity: ClusterIdentity) -> str:
         """Map a new role; return how."""
-        if await self._are_entries_available():
-            await self.entries.create(identity)
-            return ACCESS_ENTRY
-        await self.config_map.create(identity)
-        return CONFIG_MAP
-
-    async def repair(self, identity: ClusterIdentity) -> bool:
-        """Restore the mapping; return whether anything was written."""
-        if await self._are_entries_available():
-            return await self.entries.repair(identity)
-        return await self.config_map.create(identity)
-
-    async def is_correct(self, identity: ClusterIdentity) -> bool:
-        if await self._are_entries_available():
-            return await self.entries.is_correct(identity)
-        return await self.config_map.is_correct(identity)
+        current = await self.current()
+        await current.create(identity)
+        return ACCESS_ENTRY if current is self.entries else CONFIG_MAP
 
     async def delete(self, identity: ClusterIdentity, mapped_by: str) -> None:
         """Remove the mapping; also the one from before, when the hub has changed its authentication mode since."""
-        has_entries = await self._are_entries_available()
-        if has_entries:
-            await self.entries.delete(identity)
-        if not has_entries or mapped_by == CONFIG_MAP:
+        current = await self.current()
+        await current.delete(identity)
+        if mapped_by == CONFIG_MAP and current is not self.config_map:
             await self.config_map.delete(identity)
 
-    async def _are_entries_available(self) -> bool:
+    async def current(self) -> AccessEntries | AwsAuthConfigMap:
+        """Return how the hub maps roles now."""
         async with self._lock:  # many clusters at once share one request
             now = asyncio.get_running_loop().time()
-            if self._has_entries is None or now - self._asked_at >= MODE_TTL:
-                self._has_entries = await self.entries.are_available()
+            if self._current is None or now - self._asked_at >= MODE_TTL:
+                self._current = self.entries if await self.entries.are_available() else self.config_map
                 self._asked_at = now
-            return self._has_entries
+            return self._current
 
 
 EXISTS = "ResourceInUseException"
@@ -91,8 +76,7 @@ class AccessEntries(Struct, frozen=True):
 
     async def are_available(self) -> bool:
         found = await find(self.api, "eks", "describe_cluster", name=self.hub.name)
-        config = ((found or {}).get("cluster") or {}).get("accessConfig") or {}
-        return config.get("authenticationMode") in MODES_WITH_ENTRIES
+        return mapping_at(found, "cluster", "accessConfig").get("authenticationMode") in MODES_WITH_ENTRIES
 
     async def create(self, identity: ClusterIdentity) -> bool:
         """Create the entry, or repair the one of this role; return whether anything was written."""
@@ -152,6 +136,7 @@ def _fields(identity: ClusterIdentity) -> dict[str, Any]:
 ROLE = "rolearn"
 _QUOTED = re.compile(r""" "(?:\\.|[^"\\])*" | '[^']*' """, re.VERBOSE)
 _COMMENT = re.compile(r"(?m)(?:^|\s)#")
+_DASH = re.compile(r"(?m)^( *)-\s")  # of the first entry
 Entry = Mapping[str, Any]
 
 
@@ -210,54 +195,25 @@ def _reads_as(text: str, wanted: Sequence[Entry]) -> bool:
 
 
 def _appended(text: str, entry: Entry) -> str:
-    column = _column(text)
+    dash = _DASH.search(text)
     lines = yaml.dump([dict(entry)]).splitlines(keepends=True)
     newline = "" if not text or text.endswith("\n") else "\n"
-    return text + newline + "".join(" " * column + line for line in lines)
+    return text + newline + "".join((dash[1] if dash else "") + line for line in lines)
 
 
 def _cut(text: str, dropped: Sequence[bool]) -> str:
-    """Return the text without the lines of some entries; comments before the next entry stay."""
-    lines, starts = text.splitlines(keepends=True), _first_lines(text)
+    """Return the text without the lines of some entries of a block list; comments before the next entry stay."""
+    lines, dash = text.splitlines(keepends=True), _DASH.search(text)
+    starts = [number for number, line in enumerate(lines) if dash and re.match(rf"{dash[1]}-\s", line)]
     if len(starts) != len(dropped):
         return text
-    ends = [*starts[1:], len(lines)]
     gone: set[int] = set()
-    for start, end, drop in zip(starts, ends, dropped, strict=True):
+    for start, end, drop in zip(starts, [*starts[1:], len(lines)], dropped, strict=True):
         last = end
         while last > start + 1 and lines[last - 1].strip()[:1] in ("", "#"):
             last -= 1
         gone |= set(range(start, last)) if drop else set()
     return "".join(line for number, line in enumerate(lines) if number not in gone)
-
-
-def _column(text: str) -> int:
-    node = _sequence(text)
-    return node.start_mark.column if node is not None and node.value else 0
-
-
-def _first_lines(text: str) -> list[int]:
-    """Return the line of the dash of each entry; fewer than entries where they are not written one below another."""
-    node, lines = _sequence(text), text.splitlines()
-    if node is None:
-        return []
-    found: list[int] = []
-    for item in node.value:
-        line = item.start_mark.line
-        while line > (found[-1] if found else -1) and not lines[line][node.start_mark.column :].startswith("-"):
-            line -= 1
-        found += [line] if not found or line > found[-1] else []
-    return found
-
-
-def _sequence(text: str) -> pyyaml.SequenceNode | None:
-    """Return the list with the places of its entries; None when it is written in brackets, is empty, or is unclear."""
-    try:
-        node = pyyaml.compose(text, Loader=pyyaml.SafeLoader)
-    except pyyaml.YAMLError:  # libyaml, which has read the text before, accepts more than this parser
-        return None
-    is_block = isinstance(node, pyyaml.SequenceNode) and not node.flow_style
-    return node if is_block else None
 
 
 def _advice(problem: str) -> str:
@@ -282,6 +238,8 @@ class AwsAuthConfigMap(Struct, frozen=True):
         """Add or repair the entry of the cluster's role; return whether anything was written."""
         return await self._edit(lambda text: with_entry(text, identity.config_map_entry))
 
+    repair = create
+
     async def is_correct(self, identity: ClusterIdentity) -> bool:
         text = _map_roles(await self.client.find(CONFIG_MAPS, AWS_AUTH))
         found = [entry for entry in read_entries(text) if entry.get("rolearn") == identity.role.arn]
@@ -292,7 +250,8 @@ class AwsAuthConfigMap(Struct, frozen=True):
 
     async def _edit(self, change: Callable[[str], str]) -> bool:
         """Change the text; repeated until no other writer was faster. `AwsAuthUnreadable` when it cannot be read."""
-        for failures in count(1):
+        failures = 0
+        while True:
             present = await self.client.find(CONFIG_MAPS, AWS_AUTH)
             text = _map_roles(present)
             changed = change(text)
@@ -301,10 +260,10 @@ class AwsAuthConfigMap(Struct, frozen=True):
             try:
                 await self._write(present, changed)
             except (AlreadyExists, Conflict):
+                failures += 1
                 await asyncio.sleep(CONTENTION.delay(failures, self.random))
             else:
                 return True
-        raise AssertionError("returned or raised above")
 
     async def _write(self, present: Object | None, text: str) -> None:
         data = {"data": {MAP_ROLES: text}}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from google.protobuf import any_pb2, descriptor_pool, message_factory, timestamp
 from google.protobuf.message import DecodeError, EncodeError
 from grpclib.encoding.base import CodecBase
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.api import resources
 from watchword.api.meta import Object, Resource
@@ -59,12 +60,7 @@ class Action(StrEnum):
 RESOURCES: dict[DataType, Resource] = {
     DataType.MANAGED_CLUSTER: resources.MANAGED_CLUSTERS,
     DataType.ADDON: resources.MANAGED_CLUSTER_ADDONS,
-    DataType.ADDON_V1ALPHA1: Resource(
-        resources.MANAGED_CLUSTER_ADDONS.group,
-        "v1alpha1",
-        resources.MANAGED_CLUSTER_ADDONS.plural,
-        resources.MANAGED_CLUSTER_ADDONS.kind,
-    ),
+    DataType.ADDON_V1ALPHA1: replace(resources.MANAGED_CLUSTER_ADDONS, version="v1alpha1"),
     DataType.CERTIFICATE_REQUEST: resources.CERTIFICATE_SIGNING_REQUESTS,
     DataType.LEASE: resources.LEASES,
     DataType.EVENT: resources.EVENTS,
@@ -144,7 +140,6 @@ JSON_CONTENT = "application/json"
 _CONTENT_TYPE = "contenttype"
 _PREFIX = "ce-"
 _TIME = "time"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_ATTRIBUTES = 32
 _INT32 = range(-(2**31), 2**31)
 
@@ -206,13 +201,18 @@ class CloudEvent(HiddenFields, frozen=True, kw_only=True):
 
     def json(self) -> Object:
         """Return the object in the event; `MalformedEvent` when the data is not a JSON object."""
-        try:
-            parsed = orjson.loads(self.data)
-        except orjson.JSONDecodeError as cause:
-            raise MalformedEvent("the data of the event is not JSON") from cause
-        if not isinstance(parsed, dict):
-            raise MalformedEvent("the data of the event is not a JSON object")
-        return parsed
+        return parse_object(self.data, "the data of the event")
+
+
+def parse_object(text: bytes | str, what: str) -> Object:
+    """Read a JSON object; `MalformedEvent` when the text is none."""
+    try:
+        parsed = orjson.loads(text)
+    except orjson.JSONDecodeError as cause:
+        raise MalformedEvent(f"{what} is not JSON") from cause
+    if not isinstance(parsed, dict):
+        raise MalformedEvent(f"{what} is not a JSON object")
+    return parsed
 
 
 class Subscription(Struct, frozen=True, kw_only=True):
@@ -291,9 +291,7 @@ def _write_value(message: Any, value: AttributeValue) -> None:
     elif isinstance(value, bytes):
         message.ce_bytes = value
     else:
-        since = value - _EPOCH
-        message.ce_timestamp.seconds = since // timedelta(seconds=1)
-        message.ce_timestamp.nanos = since % timedelta(seconds=1) // timedelta(microseconds=1) * 1000
+        message.ce_timestamp.FromDatetime(value)
 
 
 def _read_event(message: Any) -> CloudEvent:
@@ -317,36 +315,21 @@ def _read_event(message: Any) -> CloudEvent:
 def _read_data(message: Any, content_type: AttributeValue | None) -> bytes:
     if content_type not in (None, JSON_CONTENT):
         raise MalformedEvent(f"the content type of the event is not {JSON_CONTENT}")
-    match message.WhichOneof("data"):
-        case None:
-            return b""
-        case "binary_data":
-            return bytes(message.binary_data)
-        case _:
-            raise MalformedEvent("the data of the event is not in binary_data")
+    if message.WhichOneof("data") not in (None, "binary_data"):
+        raise MalformedEvent("the data of the event is not in binary_data")
+    return bytes(message.binary_data)
 
 
 def _read_value(name: str, message: Any) -> AttributeValue:
-    match message.WhichOneof("attr"):
-        case "ce_boolean":
-            return bool(message.ce_boolean)
-        case "ce_integer":
-            return int(message.ce_integer)
-        case "ce_string" | "ce_uri" | "ce_uri_ref" as field_name:
-            return str(getattr(message, field_name))
-        case "ce_bytes":
-            return bytes(message.ce_bytes)
-        case "ce_timestamp":
-            return _read_timestamp(message.ce_timestamp.seconds, message.ce_timestamp.nanos)
-        case _:
-            raise MalformedEvent(f"the attribute {name[:64]!r} of the event has no value")
-
-
-def _read_timestamp(seconds: int, nanos: int) -> datetime:
+    kind = message.WhichOneof("attr")
+    if kind is None:
+        raise MalformedEvent(f"the attribute {name[:64]!r} of the event has no value")
+    value: AttributeValue
     try:
-        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
-    except OverflowError as cause:
+        value = message.ce_timestamp.ToDatetime(tzinfo=UTC) if kind == "ce_timestamp" else getattr(message, kind)
+    except (OverflowError, ValueError) as cause:
         raise MalformedEvent("a timestamp of the event is out of range") from cause
+    return value
 
 
 SERVICE = f"{PACKAGE}.CloudEventService"
@@ -378,15 +361,15 @@ class EventCodec(CodecBase):
     __content_subtype__ = "proto"
 
     def encode(self, message: Any, message_type: Any) -> bytes:
-        if message_type is PublishRequest:
-            return encode_publish_request(message)
-        if message_type is CloudEvent:
-            return encode_event(message)
-        return encode_subscription(message) if message_type is Subscription else b""
+        return _CODECS[message_type][0](message)
 
     def decode(self, data: bytes, message_type: Any) -> Message:
-        if message_type is PublishRequest:
-            return decode_publish_request(data)
-        if message_type is CloudEvent:
-            return decode_event(data)
-        return decode_subscription(data) if message_type is Subscription else Empty()
+        return _CODECS[message_type][1](data)
+
+
+_CODECS: dict[Any, tuple[Callable[[Any], bytes], Callable[[bytes], Message]]] = {
+    PublishRequest: (encode_publish_request, decode_publish_request),
+    CloudEvent: (encode_event, decode_event),
+    Subscription: (encode_subscription, decode_subscription),
+    Empty: (lambda _: b"", lambda _: Empty()),
+}

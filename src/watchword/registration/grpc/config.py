@@ -41,8 +41,6 @@ class GrpcConfig(Struct, frozen=True, kw_only=True):
     endpoint: GrpcEndpoint
     token: Sensitive[str] | None = None  # of a joining cluster
     token_file: Path | None = None
-    certificate_file: str = ""
-    key_file: str = ""
 
 
 def parse_address(url: str) -> tuple[str, int]:
@@ -81,8 +79,6 @@ def parse_config(content: bytes, folder: Path | None = None) -> GrpcConfig:
         ),
         token=Sensitive(token) if token else None,
         token_file=(folder or Path()) / token_file if token_file else None,
-        certificate_file=texts.get("clientCertFile", ""),
-        key_file=texts.get("clientKeyFile", ""),
     )
 
 

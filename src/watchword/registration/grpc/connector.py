@@ -40,24 +40,21 @@ class GrpcConnector(Struct):
         return self.api_server.entry()
 
     def has_bootstrap_credential(self) -> bool:
-        path = self._path()
-        return path is not None and path.is_file()
+        return self._path is not None and self._path.is_file()
 
     def bootstrap_credential(self) -> BootstrapCredential | None:
-        kubeconfig = self.api_server.bootstrap_credential()
+        kubeconfig = self.api_server.bootstrap_credential() or BootstrapCredential("", "hub")
         try:
-            content = self._read()
-            token = TOKEN_PATTERN.fullmatch(read_token(self._parse(content)).reveal())
+            content, config = self._read()
+            token = TOKEN_PATTERN.fullmatch(read_token(config).reveal())
         except ConfigError:
             return None
-        digest = sha256(content)
-        digest.update((kubeconfig.digest if kubeconfig is not None else "").encode())
         requester = bootstrap_user(token.group(1)) if token is not None else ""
-        name = kubeconfig.cluster_name if kubeconfig is not None else "hub"
-        return BootstrapCredential(digest.hexdigest(), name, requester)
+        digest = sha256(content + kubeconfig.digest.encode()).hexdigest()
+        return BootstrapCredential(digest, kubeconfig.cluster_name, requester)
 
     def joining(self) -> Transport:
-        config = self._parse(self._read())
+        _, config = self._read()
         return self._connect(config.endpoint, channel.GrpcCredential(token=read_token(config)))
 
     def own(self, data: SecretData) -> Transport:
@@ -99,26 +96,25 @@ class GrpcConnector(Struct):
 
     def _configured(self) -> GrpcEndpoint | None:
         try:
-            return self._parse(self._read()).endpoint
+            return self._read()[1].endpoint
         except ConfigError:
             return None
 
+    @property
     def _path(self) -> Path | None:
         kubeconfig = self.api_server.bootstrap
         return None if kubeconfig is None else kubeconfig.parent / ENDPOINT_CONFIG
 
-    def _read(self) -> bytes:
-        path = self._path()
+    def _read(self) -> tuple[bytes, GrpcConfig]:
+        """Return the bootstrap configuration and its content; `ConfigError` when there is none, or it is damaged."""
+        path = self._path
         if path is None:
             raise ConfigError("there is no bootstrap configuration of a gRPC server: give the agent one to join with")
         try:
-            return path.read_bytes()
+            content = path.read_bytes()
         except OSError as cause:
             raise ConfigError(f"{path} cannot be read: {cause.strerror}") from cause
-
-    def _parse(self, content: bytes) -> GrpcConfig:
-        path = self._path()
-        return parse_config(content, None if path is None else path.parent)
+        return content, parse_config(content, path.parent)
 
 
 async def find_server_problem(endpoint: GrpcEndpoint) -> str:

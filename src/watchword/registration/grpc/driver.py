@@ -1,12 +1,11 @@
 """Clusters register and work over gRPC, with CloudEvents, where the hub's API server is not reachable."""
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from watchword.api.meta import ObjectKey
+from watchword.api.meta import ObjectKey, Resource
 from watchword.api.names import CLUSTER_LEASE, GRPC_SERVER_SERVICE_ACCOUNT, GRPC_SIGNER, HUB_NAMESPACE
 from watchword.api.rbac import RbacRule
 from watchword.api.resources import (
@@ -18,6 +17,7 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
     SECRETS,
+    SERVICE_ACCOUNTS,
     SUBJECT_ACCESS_REVIEWS,
     TOKEN_REVIEWS,
 )
@@ -39,6 +39,7 @@ from watchword.credentials.driver import (
     Side,
 )
 from watchword.kube.errors import ConfigError
+from watchword.pki.subjects import AlternativeNames
 from watchword.registration import driver
 from watchword.registration.certificate_approval import CLUSTER_CERTIFICATE, AllowList
 from watchword.registration.driver import ConnectorContext, HubConnector, HubServer, PublishedCertificate
@@ -51,45 +52,30 @@ BUNDLE_KEY = "ca-bundle.crt"
 SERVING_KEY = "serving.crt"  # beside the bundle, for `status` and `forecast`: it is public
 
 
-_READ = ("get", "list", "watch")
+def _rule(why: str, resource: Resource, verbs: str, *names: str, subresource: str = "") -> RbacRule:
+    place = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    return RbacRule(why, resource.group, (place,), tuple(verbs.split()), names)
+
 
 SERVER_RULES = (
-    RbacRule(
-        "registers clusters, and sends each its own",
-        MANAGED_CLUSTERS.group,
-        ("managedclusters",),
-        (*_READ, "create", "update"),
-    ),
-    RbacRule("agents report their state", MANAGED_CLUSTERS.group, ("managedclusters/status",), ("update",)),
-    RbacRule(
+    _rule("registers clusters, and sends each its own", MANAGED_CLUSTERS, "get list watch create update"),
+    _rule("agents report their state", MANAGED_CLUSTERS, "update", subresource="status"),
+    _rule(
         "passes certificate requests on, and sends the certificates",
-        CERTIFICATE_SIGNING_REQUESTS.group,
-        ("certificatesigningrequests",),
-        (*_READ, "create"),
+        CERTIFICATE_SIGNING_REQUESTS,
+        "get list watch create",
     ),
-    RbacRule("agents renew their leases", LEASES.group, ("leases",), (*_READ, "update"), (CLUSTER_LEASE,)),
-    RbacRule("sends add-ons to their clusters", MANAGED_CLUSTER_ADDONS.group, ("managedclusteraddons",), _READ),
-    RbacRule(
-        "agents report on their add-ons", MANAGED_CLUSTER_ADDONS.group, ("managedclusteraddons/status",), ("update",)
-    ),
-    RbacRule(
-        "sends works to their clusters, and maintains their finalizer",
-        MANIFEST_WORKS.group,
-        ("manifestworks",),
-        (*_READ, "patch"),
-    ),
-    RbacRule("agents report on their works", MANIFEST_WORKS.group, ("manifestworks/status",), ("patch",)),
-    RbacRule("agents record events", EVENTS.group, ("events",), ("create", "patch")),
-    RbacRule("requests the tokens of add-ons", "", ("serviceaccounts/token",), ("create",)),
-    RbacRule("authenticates clusters that join", TOKEN_REVIEWS.group, ("tokenreviews",), ("create",)),
-    RbacRule("authorizes every event", SUBJECT_ACCESS_REVIEWS.group, ("subjectaccessreviews",), ("create",)),
+    _rule("agents renew their leases", LEASES, "get list watch update", CLUSTER_LEASE),
+    _rule("sends add-ons to their clusters", MANAGED_CLUSTER_ADDONS, "get list watch"),
+    _rule("agents report on their add-ons", MANAGED_CLUSTER_ADDONS, "update", subresource="status"),
+    _rule("sends works to their clusters, and maintains their finalizer", MANIFEST_WORKS, "get list watch patch"),
+    _rule("agents report on their works", MANIFEST_WORKS, "patch", subresource="status"),
+    _rule("agents record events", EVENTS, "create patch"),
+    _rule("requests the tokens of add-ons", SERVICE_ACCOUNTS, "create", subresource="token"),
+    _rule("authenticates clusters that join", TOKEN_REVIEWS, "create"),
+    _rule("authorizes every event", SUBJECT_ACCESS_REVIEWS, "create"),
 )
 """It may neither accept clusters nor approve certificates, so the hub's admission policies hold for it, too."""
-
-
-PORT = 8090
-_CERTIFICATES, _AUTHORITIES = "/grpc/serving", "/grpc/client-ca"
-
 
 SIGNER_RULES = (
     RbacRule(
@@ -99,36 +85,22 @@ SIGNER_RULES = (
         ("approve", "sign"),
         (GRPC_SIGNER,),
     ),
-    RbacRule(
-        "writes the signed certificate",
-        CERTIFICATE_SIGNING_REQUESTS.group,
-        ("certificatesigningrequests/status",),
-        ("update",),
-    ),
+    _rule("writes the signed certificate", CERTIFICATE_SIGNING_REQUESTS, "update", subresource="status"),
 )
 """What lets the hub's controllers approve and sign for the gRPC signer."""
 
 _CREATES = "a right to create cannot name objects"
 CONTROLLER_RULES = (
-    RbacRule(_CREATES, SECRETS.group, ("secrets",), ("create",)),
-    RbacRule(
-        "maintains the authority",
-        SECRETS.group,
-        ("secrets",),
-        ("get", "list", "watch", "update"),
-        (SIGNER_SECRET.name,),
-    ),
-    RbacRule("renews the server's certificate", SECRETS.group, ("secrets",), ("get", "update"), (SERVING_SECRET.name,)),
-    RbacRule(_CREATES, CONFIG_MAPS.group, ("configmaps",), ("create",)),
-    RbacRule(
-        "publishes the authorities, and measures when they end",
-        CONFIG_MAPS.group,
-        ("configmaps",),
-        ("get", "list", "watch", "patch"),
-        (CA_BUNDLE.name,),
-    ),
+    _rule(_CREATES, SECRETS, "create"),
+    _rule("maintains the authority", SECRETS, "get list watch update", SIGNER_SECRET.name),
+    _rule("renews the server's certificate", SECRETS, "get update", SERVING_SECRET.name),
+    _rule(_CREATES, CONFIG_MAPS, "create"),
+    _rule("publishes the authorities, and measures when they end", CONFIG_MAPS, "get list watch patch", CA_BUNDLE.name),
 )
 """What lets them maintain the authority and the server's certificate."""
+
+PORT = 8090
+_CERTIFICATES, _AUTHORITIES = "/grpc/serving", "/grpc/client-ca"
 
 SERVER = HubServer(
     name="grpc-server",
@@ -188,19 +160,6 @@ CA_FILE = DriverOption(
     help="CA bundle (PEM) for the gRPC server; by default the CAs of this system.",
     side=Side.JOIN,
 )
-JOIN_OPTIONS = (SERVER_ADDRESS, CA_FILE)
-
-
-def bootstrap_data(settings: Settings, token: Sensitive[str], present: SecretData) -> SecretData:
-    """Return `config.yaml` of the bootstrap Secret: what flags do not name stays as it is, the token is replaced."""
-    server, ca_file = SERVER_ADDRESS.read(settings), CA_FILE.read(settings)
-    known = parse_config(present[ENDPOINT_CONFIG]).endpoint if ENDPOINT_CONFIG in present else None
-    if not server and known is None:
-        return {}
-    endpoint = replace(known, url=server or known.url) if known is not None else GrpcEndpoint(url=server)
-    if ca_file:
-        endpoint = replace(endpoint, ca_data=_read_authorities(Path(ca_file)))
-    return {ENDPOINT_CONFIG: bootstrap_config(endpoint, token)}
 
 
 def _read_authorities(path: Path) -> bytes:
@@ -218,16 +177,9 @@ LONGEST_LIFETIME = timedelta(days=30)
 
 
 def validate_hosts(value: str) -> str:
-    wrong = [host for host in value.split(",") if host and not (is_dns_subdomain(host) or _is_address(host))]
+    names = AlternativeNames.for_hosts(filter(None, value.split(","))).dns  # addresses are no names
+    wrong = [name for name in names if not is_dns_subdomain(name)]
     return f"{wrong[0]!r} is neither a host name nor an IP address: correct {HOSTS.flag}" if wrong else ""
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 USERS = DriverOption(
@@ -247,7 +199,6 @@ HOSTS = DriverOption(
     exposure="grpc",
     validate=validate_hosts,
 )
-HUB_OPTIONS = (USERS, HOSTS)
 
 
 def read_allow_list(context: HubContext) -> AllowList:
@@ -269,7 +220,7 @@ class GrpcDriver(
     """The hub signs the certificates of clusters, and its gRPC server accepts them."""
 
     name = "grpc"
-    options = (*JOIN_OPTIONS, *HUB_OPTIONS)
+    options = (SERVER_ADDRESS, CA_FILE, USERS, HOSTS)
     credential = CLUSTER_CERTIFICATE
     annotations = (ANNOTATION,)
     signer = ""
@@ -298,8 +249,15 @@ class GrpcDriver(
         return GrpcConnector.make(context)
 
     def bootstrap_data(self, settings: Settings, token: Sensitive[str], present: SecretData) -> SecretData:
-        """Return `config.yaml` of the bootstrap Secret."""
-        return bootstrap_data(settings, token, present)
+        """Return `config.yaml`: what flags do not name stays as it is, the token is replaced."""
+        server, ca_file = SERVER_ADDRESS.read(settings), CA_FILE.read(settings)
+        known = parse_config(present[ENDPOINT_CONFIG]).endpoint if ENDPOINT_CONFIG in present else None
+        if not server and known is None:
+            return {}
+        endpoint = replace(known, url=server or known.url) if known is not None else GrpcEndpoint(url=server)
+        if ca_file:
+            endpoint = replace(endpoint, ca_data=_read_authorities(Path(ca_file)))
+        return {ENDPOINT_CONFIG: bootstrap_config(endpoint, token)}
 
     async def find_server_problem(self, data: SecretData) -> str:
         """Return why the server of `config.yaml` does not answer from here; empty when it does."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from watchword.api.meta import Object
+from watchword.api.meta import Object, mapping_at
 from watchword.credentials.errors import DriverError, InvalidSetting
 from watchword.kube.errors import ApiStatusError, error_from_status
 
@@ -54,27 +54,15 @@ def encode_status(error: ApiStatusError) -> str:
 
     Causes are left out, and the text is cut, where the whole would not fit into the metadata of a response.
     """
-    details = error.status.get("details")
-    status = _status(error, str(error), details if isinstance(details, dict) else {})
-    if len(_encode(status)) > _LONGEST:
-        status = _status(error, str(error)[: _LONGEST // 2], {})
-    return _encode(status)
+    encoded = _encode(error, str(error), {**mapping_at(error.status, "details")})
+    return encoded if len(encoded) <= _LONGEST else _encode(error, str(error)[: _LONGEST // 2], {})
 
 
-def _status(error: ApiStatusError, message: str, details: Object) -> Object:
+def _encode(error: ApiStatusError, message: str, details: Object) -> str:
     if error.retry_after is not None:
         details = {**details, "retryAfterSeconds": int(error.retry_after)}
-    status: Object = {
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": error.reason,
-        "code": error.code,
-    }
-    return {**status, "details": details} if details else status
-
-
-def _encode(status: Object) -> str:
+    status: Object = {"metadata": {}, "status": "Failure", "message": message}
+    status |= {"reason": error.reason, "code": error.code, **({"details": details} if details else {})}
     return orjson.dumps({_KEY: status}).decode("utf-8", errors="replace")
 
 
@@ -82,10 +70,10 @@ def decode_status(message: str) -> ApiStatusError:
     """Return the refusal in the message of a gRPC error; `MalformedStatus` when it contains none."""
     try:
         parsed: Any = orjson.loads(message)
-    except orjson.JSONDecodeError as cause:
-        raise MalformedStatus("the message of the gRPC error is not a Status") from cause
-    status = parsed.get(_KEY) if isinstance(parsed, dict) else None
-    code = status.get("code") if isinstance(status, dict) else None
-    if not isinstance(status, dict) or not isinstance(code, int) or not 400 <= code < 600:
+    except orjson.JSONDecodeError:
+        parsed = None
+    status = mapping_at(parsed, _KEY)
+    code = status.get("code")
+    if not isinstance(code, int) or not 400 <= code < 600:
         raise MalformedStatus("the message of the gRPC error is not a Status")
     return error_from_status(code, status)

@@ -245,34 +245,27 @@ SERVICE = "cluster-manager-grpc-server"
 OWN_SECRET = WatchScope(namespace=SIGNER_SECRET.namespace, fields=f"metadata.name={SIGNER_SECRET.name}")
 
 
-class GrpcHubDriver(CertificateHubDriver, frozen=True):
+class GrpcHubDriver(CertificateHubDriver, frozen=True, kw_only=True):
     """Approves like the csr driver, and signs with an authority of its own.
 
     A certificate of a cluster that is not accepted opens nothing: the server asks for each request.
     """
 
-    signing: GrpcSigningReconciler | None = None
-    authority: SignerAuthorityReconciler | None = None
+    signing: GrpcSigningReconciler
+    authority: SignerAuthorityReconciler
 
     def controllers(self) -> Iterable[ControllerSpec]:
         """Return approval, signing, and the maintenance of the authority."""
         yield from super().controllers()
-        if self.signing is not None:
-            yield ControllerSpec(
-                name="grpc-signing",
-                root=CERTIFICATE_SIGNING_REQUESTS,
-                reconciler=self.signing,
-                concerns=is_awaiting_signature,
-                acts_on_deletion=False,
-            )
-        if self.authority is not None:
-            yield ControllerSpec(
-                name="grpc-authority",
-                root=SECRETS,
-                reconciler=self.authority,
-                workers=1,
-                trigger_source=AtStart(SIGNER_SECRET),
-            )
+        yield ControllerSpec(
+            "grpc-signing",
+            CERTIFICATE_SIGNING_REQUESTS,
+            self.signing,
+            concerns=is_awaiting_signature,
+            acts_on_deletion=False,
+        )
+        start = AtStart(SIGNER_SECRET)
+        yield ControllerSpec("grpc-authority", SECRETS, self.authority, workers=1, trigger_source=start)
 
 
 def make_hub_driver(context: HubContext) -> GrpcHubDriver:
@@ -283,6 +276,6 @@ def make_hub_driver(context: HubContext) -> GrpcHubDriver:
     return GrpcHubDriver(
         CertificateApprovalReconciler(context, "grpc", GRPC_SIGNER, read_allow_list(context)),
         "grpc-approval",
-        GrpcSigningReconciler(context),
-        SignerAuthorityReconciler(context, AlternativeNames.for_hosts(dict.fromkeys(hosts))),
+        signing=GrpcSigningReconciler(context),
+        authority=SignerAuthorityReconciler(context, AlternativeNames.for_hosts(dict.fromkeys(hosts))),
     )

@@ -21,8 +21,6 @@ from watchword.api.names import (
     ConditionType,
     Label,
     cluster_role,
-    registration_binding,
-    work_binding,
 )
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.credentials.errors import DriverError, NotGranted
@@ -31,15 +29,13 @@ from watchword.kube.errors import Forbidden, Invalid, NotFound
 from watchword.registration.catalog import HubDrivers
 from watchword.registration.hub import cluster_rbac
 from watchword.registration.hub.cluster_lease import lease_manifest
-from watchword.registration.hub.cluster_rbac import RetiredClusterNames
+from watchword.registration.hub.cluster_rbac import HubParts
 from watchword.registration.hub.cluster_sets import DEFAULT_SET
 from watchword.registration.hub.installation import UNGUARDED, is_installed, policy_manifests
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import Ensurer, with_preconditions
+from watchword.runtime.ensure import with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict
-from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
-from watchword.runtime.status import StatusWriter
 
 POLICY_RECHECK = timedelta(seconds=5)
 PROBE_USER = "watchword:acceptance-probe"
@@ -58,23 +54,18 @@ class AcceptanceGuard(Struct):
 
     client: Client
     clock: Clock
-    _enforced_until: datetime | None = None
-    _unenforced_until: datetime | None = None
+    _is_enforced: bool = False
+    _until: datetime | None = None  # for how long that is trusted
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def is_enforced(self) -> bool:
         """Whether those not entitled are refused; a yes is trusted for some minutes, a no for some seconds."""
         async with self._lock:  # many clusters at once share one request
             now = self.clock.now()
-            if self._enforced_until is not None and now < self._enforced_until:
-                return True
-            if self._unenforced_until is not None and now < self._unenforced_until:
-                return False
-            if not await self._refuses():
-                self._unenforced_until = now + UNENFORCED_TTL
-                return False
-            self._enforced_until = now + ENFORCED_TTL
-            return True
+            if self._until is None or now >= self._until:
+                self._is_enforced = await self._refuses()
+                self._until = now + (ENFORCED_TTL if self._is_enforced else UNENFORCED_TTL)
+            return self._is_enforced
 
     async def _refuses(self) -> bool:
         """Dry-run as a joining cluster: registering must pass, accepting and annotating must not."""
@@ -127,24 +118,18 @@ def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> Acceptance
 class ClusterAcceptanceReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by it and by every object made for it."""
 
-    reader: Reader
-    client: Client
-    ensurer: Ensurer
-    status: StatusWriter
-    events: EventRecorder
+    hub: HubParts
     guard: AcceptanceGuard
-    drivers: HubDrivers
-    retired_cluster_names: RetiredClusterNames
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(resources.MANAGED_CLUSTERS, key)
+        found = self.hub.cache.get(resources.MANAGED_CLUSTERS, key)
         if found is None:  # its finalizers may have been removed: no right may outlive its cluster
-            await remove_cluster_rbac(self.ensurer, key.name)
-            return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
+            await remove_cluster_rbac(self.hub, key.name)
+            return _outcome_after(await self.hub.retired_cluster_names.remove_expired(key.name))
         cluster = Cluster.read(found)
-        match decide_acceptance(cluster, has_cluster_rbac=has_cluster_rbac(self.reader, cluster.name)):
+        match decide_acceptance(cluster, has_cluster_rbac=has_cluster_rbac(self.hub.cache, cluster.name)):
             case AcceptanceDecision.REFUSE_NAME:
-                await remove_cluster_rbac(self.ensurer, cluster.name)  # an earlier version may have granted it
+                await remove_cluster_rbac(self.hub, cluster.name)  # an earlier version may have granted it
                 await self._set_not_accepted(found, "InvalidName", validate_cluster_name(cluster.name) or "")
             case AcceptanceDecision.GRANT:
                 # A server may enforce the policy that clusters cannot accept themselves some time after it is stored.
@@ -159,12 +144,12 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
                 await self._record_denial(cluster)
             case AcceptanceDecision.NOTHING:
                 pass
-        return _outcome_after(await self.retired_cluster_names.remove_expired(key.name))
+        return _outcome_after(await self.hub.retired_cluster_names.remove_expired(key.name))
 
     async def _grant(self, cluster: Cluster) -> bool:
         """Give the cluster what it is entitled to; return False while something that is not watched hinders it."""
         try:
-            driver = self.drivers.of(cluster)
+            driver = self.hub.drivers.of(cluster)
         except DriverError as objection:
             await self._set_not_accepted(cluster.object, "RegistrationDriverRefused", str(objection))
             return True
@@ -190,106 +175,99 @@ class ClusterAcceptanceReconciler(Struct, frozen=True):
 
     async def _set_accepted(self, current: Object) -> None:
         cluster = Cluster.read(current)
-        objection = self.drivers.find_changed_claim(cluster)
+        objection = self.hub.drivers.find_changed_claim(cluster)
         if objection:
-            self.events.refusal(current, "DriverChangeRefused", objection)
-        message = f"the hub's administrator accepted this cluster{self.retired_cluster_names.condition_note(current)}"
+            self.hub.events.refusal(current, "DriverChangeRefused", objection)
+        note = self.hub.retired_cluster_names.condition_note(current)
+        message = f"the hub's administrator accepted this cluster{note}"
         if not is_true(current, ConditionType.HUB_ACCEPTED):
-            self.events.normal(current, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
+            self.hub.events.normal(current, "ManagedClusterAccepted", f"cluster {cluster.name} is accepted")
         accepted = Condition.true(ConditionType.HUB_ACCEPTED, "HubClusterAdminAccepted", message)
-        await self.status.set_condition(resources.MANAGED_CLUSTERS, current, accepted)
+        await self.hub.status.set_condition(resources.MANAGED_CLUSTERS, current, accepted)
 
     async def _release_terminating_bindings(self, cluster: Cluster) -> bool:
         """Take the finalizer from bindings that are being deleted: while it stays they neither work nor go."""
-        names = (registration_binding(cluster.name), work_binding(cluster.name))
-        bindings = [self.reader.get(resources.ROLE_BINDINGS, ObjectKey(cluster.name, name)) for name in names]
+        bindings = [self.hub.cache.get(resources.ROLE_BINDINGS, key) for key in cluster_rbac.binding_keys(cluster.name)]
         going = [binding for binding in bindings if binding is not None and is_deleting(binding)]
         for binding in going:
-            await force_delete_binding(self.client, self.reader, ObjectKey.of(binding))
+            await force_delete_binding(self.hub, ObjectKey.of(binding))
         return bool(going)
 
     async def _release_terminating_namespace(self, cluster: Cluster) -> None:
         """Drop the finalizers that keep a namespace from going: no agent has rights in it to finish the removal."""
-        found = self.reader.get(resources.NAMESPACES, cluster.namespace_key) or {}
+        found = self.hub.cache.get(resources.NAMESPACES, cluster.key) or {}
         since = parse_rfc3339((found.get("metadata") or {}).get("deletionTimestamp") or "")
-        if since is None or self.status.clock.now() - since < REMOVAL_PATIENCE:
+        if since is None or self.hub.clock.now() - since < REMOVAL_PATIENCE:
             return
         for resource in CONTENT:
-            for obj in self.reader.list(resource, namespace=cluster.name):
+            for obj in self.hub.cache.list(resource, namespace=cluster.name):
                 if is_deleting(obj) and finalizers_of(obj):
-                    await drop_finalizers(self.client, self.events, cluster, resource, obj)
+                    await drop_finalizers(self.hub, cluster, resource, obj)
 
     async def _write_missing_metadata(self, cluster: Cluster) -> Object:
         metadata = choose_missing_metadata(cluster)
-        notes = self.drivers.choose_note(cluster)
-        if self.retired_cluster_names.is_retired(cluster.name) and not cluster.name_used_before:
+        notes = self.hub.drivers.choose_note(cluster)
+        if self.hub.retired_cluster_names.is_retired(cluster.name) and not cluster.name_used_before:
             notes[Annotation.NAME_USED_BEFORE] = "true"
         if notes:
             metadata["annotations"] = notes
         if not metadata:
             return cluster.object
         patch = with_preconditions(cluster.object, {"metadata": metadata})
-        return await self.client.patch(resources.MANAGED_CLUSTERS, cluster.key, patch)
+        return await self.hub.client.patch(resources.MANAGED_CLUSTERS, cluster.key, patch)
 
     async def _write_access(self, cluster: Cluster) -> None:
         ours = belongs_to(cluster.name)
-        ensure, subjects = self.ensurer.ensure, self.retired_cluster_names.subjects(cluster.object)
+        ensure, subjects = self.hub.ensurer.ensure, self.hub.retired_cluster_names.subjects(cluster.object)
         role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.accepted_rules(cluster.name))
+        cluster_wide, *others = cluster_rbac.binding_manifests(cluster, subjects)
+        lease = lease_manifest(cluster, now=self.hub.clock.now())  # before its agent comes
         # First, because a namespace with another owner gets no rights at all.
         await ensure(resources.NAMESPACES, cluster_rbac.namespace_manifest(cluster), ours=ours)
         await asyncio.gather(
             ensure(resources.CLUSTER_ROLES, role, ours=ours),
-            ensure(
-                resources.CLUSTER_ROLE_BINDINGS,
-                cluster_rbac.cluster_role_binding_manifest(cluster, subjects),
-                ours=ours,
-            ),
+            ensure(resources.CLUSTER_ROLE_BINDINGS, cluster_wide, ours=ours),
         )
         await asyncio.gather(
-            ensure(resources.ROLE_BINDINGS, cluster_rbac.registration_binding_manifest(cluster, subjects), ours=ours),
-            ensure(resources.ROLE_BINDINGS, cluster_rbac.work_binding_manifest(cluster, subjects), ours=ours),
-            self.ensurer.ensure_exists(
-                resources.LEASES, lease_manifest(cluster, now=self.status.clock.now())
-            ),  # before its agent
+            *(ensure(resources.ROLE_BINDINGS, binding, ours=ours) for binding in others),
+            self.hub.ensurer.ensure_exists(resources.LEASES, lease),
         )
 
     async def _deny(self, cluster: Cluster) -> None:
         ours = belongs_to(cluster.name)
         role = cluster_rbac.cluster_role_manifest(cluster, cluster_rbac.denied_rules(cluster.name))
-        await self.ensurer.ensure(resources.CLUSTER_ROLES, role, ours=ours)
-        for name in (registration_binding(cluster.name), work_binding(cluster.name)):
-            await force_delete_binding(self.client, self.reader, ObjectKey(cluster.name, name))
-        await self.drivers.revoke(cluster)
+        await self.hub.ensurer.ensure(resources.CLUSTER_ROLES, role, ours=ours)
+        for key in cluster_rbac.binding_keys(cluster.name):
+            await force_delete_binding(self.hub, key)
+        await self.hub.drivers.revoke(cluster)
         if Annotation.ACCEPTED_DRIVER in cluster.annotations:
             forgotten = {"metadata": {"annotations": {Annotation.ACCEPTED_DRIVER: None}}}
             patch = with_preconditions(cluster.object, forgotten)
-            cluster = Cluster.read(await self.client.patch(resources.MANAGED_CLUSTERS, cluster.key, patch))
-        self.events.normal(cluster.object, "RightsRevoked", f"the rights of cluster {cluster.name} are revoked")
+            cluster = Cluster.read(await self.hub.client.patch(resources.MANAGED_CLUSTERS, cluster.key, patch))
+        self.hub.events.normal(cluster.object, "RightsRevoked", f"the rights of cluster {cluster.name} are revoked")
         await self._record_denial(cluster)
 
     async def _record_denial(self, cluster: Cluster) -> None:
         said = find_condition(cluster.object, ConditionType.HUB_ACCEPTED)
         if said is None or said.reason != DENIED_REASON:
-            self.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
+            self.hub.events.normal(cluster.object, "ManagedClusterDenied", f"cluster {cluster.name} is denied")
         await self._set_not_accepted(cluster.object, DENIED_REASON, "the hub's administrator denied this cluster")
 
     async def _set_not_accepted(self, obj: Object, reason: str, message: str) -> None:
         known = find_condition(obj, ConditionType.HUB_ACCEPTED)
         if reason != DENIED_REASON and (known is None or known.reason != reason):
-            self.events.warning(obj, "ManagedClusterNotAccepted", f"{reason}: {message}")
+            self.hub.events.warning(obj, "ManagedClusterNotAccepted", f"{reason}: {message}")
         refusal = Condition.false(ConditionType.HUB_ACCEPTED, reason, message)
-        await self.status.set_condition(resources.MANAGED_CLUSTERS, obj, refusal)
+        await self.hub.status.set_condition(resources.MANAGED_CLUSTERS, obj, refusal)
 
 
-async def drop_finalizers(
-    client: Client, events: EventRecorder, cluster: Cluster, resource: Resource, obj: Object
-) -> None:
+async def drop_finalizers(hub: HubParts, cluster: Cluster, resource: Resource, obj: Object) -> None:
     """Complete the removal of an object whose agent cannot; `NotFound` when another writer was faster."""
-    await client.patch(resource, ObjectKey.of(obj), with_preconditions(obj, {"metadata": {"finalizers": None}}))
+    await hub.client.patch(resource, ObjectKey.of(obj), with_preconditions(obj, {"metadata": {"finalizers": None}}))
     what = f"{resource.plural}/{obj['metadata']['name']}"
     note = f"{what} is removed without its agent: the cluster is gone and cannot finish the removal itself"
     # About the cluster: its namespace takes no more Events once it is being deleted.
-    events.warning(cluster.object, "FinalizersDropped", note, action=what)
+    hub.events.warning(cluster.object, "FinalizersDropped", note, action=what)
 
 
 def _outcome_after(delay: timedelta | None) -> Outcome:
@@ -314,8 +292,7 @@ def belongs_to(cluster: str) -> Callable[[Object], bool]:
 def has_cluster_rbac(reader: Reader, cluster: str) -> bool:
     """Whether anything is left of what only an accepted cluster has; no agent can write any of it."""
     role = reader.get(resources.CLUSTER_ROLES, ObjectKey.cluster(cluster_role(cluster)))
-    names = (registration_binding(cluster), work_binding(cluster))
-    bindings = [reader.get(resources.ROLE_BINDINGS, ObjectKey(cluster, name)) for name in names]
+    bindings = [reader.get(resources.ROLE_BINDINGS, key) for key in cluster_rbac.binding_keys(cluster)]
     ours = belongs_to(cluster)
     may_act = role is not None and ours(role) and role.get("rules") != cluster_rbac.denied_rules(cluster)
     return may_act or any(binding is not None and ours(binding) for binding in bindings)
@@ -328,46 +305,43 @@ def was_accepted_before(reader: Reader, cluster: Cluster) -> bool:
     return any(owner.get("uid") == uid_of(cluster.object) for owner in owners)
 
 
-async def remove_cluster_rbac(ensurer: Ensurer, cluster: str) -> None:
+async def remove_cluster_rbac(hub: HubParts, cluster: str) -> None:
     """Take every right that was made for a cluster; what is gone already costs nothing."""
-    for name in (registration_binding(cluster), work_binding(cluster)):
-        await force_delete_binding(ensurer.client, ensurer.reader, ObjectKey(cluster, name))
+    for key in cluster_rbac.binding_keys(cluster):
+        await force_delete_binding(hub, key)
     role = ObjectKey.cluster(cluster_role(cluster))
     for resource in (resources.CLUSTER_ROLE_BINDINGS, resources.CLUSTER_ROLES):
         with contextlib.suppress(NotFound):  # the garbage collector was faster
-            await ensurer.remove(resource, role, ours=belongs_to(cluster))
+            await hub.ensurer.remove(resource, role, ours=belongs_to(cluster))
 
 
-async def force_delete_binding(client: Client, reader: Reader, key: ObjectKey) -> None:
+async def force_delete_binding(hub: HubParts, key: ObjectKey) -> None:
     """Delete a binding at once, together with the finalizer that guards it in quieter times."""
-    binding = reader.get(resources.ROLE_BINDINGS, key)
+    binding = hub.cache.get(resources.ROLE_BINDINGS, key)
     if binding is None or not belongs_to(key.namespace)(binding):
         return
     with contextlib.suppress(NotFound):  # removing the finalizer completes the deletion of the binding
         if binding["metadata"].get("finalizers"):
             patch = with_preconditions(binding, {"metadata": {"finalizers": None}})
-            binding = await client.patch(resources.ROLE_BINDINGS, key, patch)
-        await client.delete(resources.ROLE_BINDINGS, key, uid=binding["metadata"]["uid"])
+            binding = await hub.client.patch(resources.ROLE_BINDINGS, key, patch)
+        await hub.client.delete(resources.ROLE_BINDINGS, key, uid=binding["metadata"]["uid"])
 
 
 class ClusterAutoAcceptanceReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; accepts it once when a driver approves it, so that a later denial stands."""
 
-    reader: Reader
-    client: Client
-    drivers: HubDrivers
-    clock: Clock
+    hub: HubParts
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(resources.MANAGED_CLUSTERS, key)
+        found = self.hub.cache.get(resources.MANAGED_CLUSTERS, key)
         if found is None:
             return Done()
         cluster = Cluster.read(found)
-        if is_undecided(found) and self.drivers.is_auto_accepted(cluster):
-            driver = self.drivers.name_of(cluster)
-            patch = auto_acceptance_patch(self.reader, self.drivers, found, driver=driver, now=self.clock.now())
+        if is_undecided(found) and self.hub.drivers.is_auto_accepted(cluster):
+            drivers, now = self.hub.drivers, self.hub.clock.now()
+            patch = auto_acceptance_patch(self.hub.cache, drivers, found, driver=drivers.name_of(cluster), now=now)
             if patch:
-                await self.client.patch(resources.MANAGED_CLUSTERS, key, with_preconditions(found, patch))
+                await self.hub.client.patch(resources.MANAGED_CLUSTERS, key, with_preconditions(found, patch))
         return Done()
 
 

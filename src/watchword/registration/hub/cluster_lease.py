@@ -11,11 +11,9 @@ from watchword.api.meta import Object, ObjectKey, labels_of
 from watchword.api.names import CLUSTER_LEASE, LEASE_EXPIRED_REASON, Annotation, ConditionType, Label
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
-from watchword.kube.client import Client
-from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import Ensurer, with_preconditions
-from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
-from watchword.runtime.status import StatusWriter
+from watchword.registration.hub.cluster_rbac import HubParts
+from watchword.runtime.ensure import with_preconditions
+from watchword.runtime.reconcile import Done, Outcome, RetryAfter
 
 MISSED_RENEWALS_TOLERATED = 5
 
@@ -37,10 +35,7 @@ class ClusterLeaseReconciler(Struct, frozen=True):
     silent has come back, also before it renews its lease: the two would write against each other otherwise.
     """
 
-    reader: Reader
-    ensurer: Ensurer
-    status: StatusWriter
-    clock: Clock
+    hub: HubParts
     seen: dict[ObjectKey, LeaseObservation] = field(default_factory=dict)
     steady: dict[ObjectKey, timedelta] = field(default_factory=dict)  # a renewal within this skew changes nothing
     silent: set[ObjectKey] = field(default_factory=set)  # clusters whose agents this process called silent
@@ -54,10 +49,10 @@ class ClusterLeaseReconciler(Struct, frozen=True):
         lease_key, key = ObjectKey.of(lease), ObjectKey.cluster(name)
         if not name or lease_key != ObjectKey(name, CLUSTER_LEASE):
             return []
-        current, before, tolerated = self.reader.get(LEASES, lease_key), self.seen.get(key), self.steady.get(key)
+        current, before, tolerated = self.hub.cache.get(LEASES, lease_key), self.seen.get(key), self.steady.get(key)
         if current is None or before is None or tolerated is None:
             return [key]
-        renew_time, now = _renew_time(current), self.clock.now()
+        renew_time, now = _renew_time(current), self.hub.clock.now()
         if renew_time == before.renew_time:
             return []
         renewed_at = parse_rfc3339(renew_time)
@@ -67,7 +62,7 @@ class ClusterLeaseReconciler(Struct, frozen=True):
         return []
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTERS, key)
+        found = self.hub.cache.get(MANAGED_CLUSTERS, key)
         self.steady.pop(key, None)
         if found is None:
             self.seen.pop(key, None)
@@ -79,20 +74,20 @@ class ClusterLeaseReconciler(Struct, frozen=True):
         if not accepted and not is_true(found, ConditionType.AVAILABLE):
             return Done()
 
-        lease = self.reader.get(LEASES, cluster.lease_key)
+        lease = self.hub.cache.get(LEASES, cluster.lease_key)
         if lease is None and accepted and not cluster.deleting:
-            await self.ensurer.ensure_exists(LEASES, lease_manifest(cluster, now=self.clock.now()))
+            await self.hub.ensurer.ensure_exists(LEASES, lease_manifest(cluster, now=self.hub.clock.now()))
             return Done()  # its arrival triggers this again
         if lease is not None and not cluster.deleting and not _renew_time(lease):
             # An earlier version made it: OCM's controllers cannot read one without a renewal.
-            patch = with_preconditions(lease, {"spec": {"renewTime": _first_renew_time(self.clock.now())}})
-            await self.ensurer.client.patch(LEASES, ObjectKey.of(lease), patch)
+            patch = with_preconditions(lease, {"spec": {"renewTime": _first_renew_time(self.hub.clock.now())}})
+            await self.hub.client.patch(LEASES, ObjectKey.of(lease), patch)
             return Done()  # its change triggers this again
         observed = await self._observe(key, lease or {})
         if key in self.silent and is_true(found, ConditionType.AVAILABLE):
-            observed = self.seen[key] = replace(observed, reported_at=self.clock.now())
-        decision = decide_lease_conditions(cluster, observed, now=self.clock.now())
-        await self.status.set_conditions(MANAGED_CLUSTERS, found, decision.conditions)
+            observed = self.seen[key] = replace(observed, reported_at=self.hub.clock.now())
+        decision = decide_lease_conditions(cluster, observed, now=self.hub.clock.now())
+        await self.hub.status.set_conditions(MANAGED_CLUSTERS, found, decision.conditions)
         (self.silent.add if decision.is_silent else self.silent.discard)(key)
         if observed.live and not decision.conditions and is_steady(cluster):
             self.steady[key] = lease_patience(cluster)
@@ -104,7 +99,7 @@ class ClusterLeaseReconciler(Struct, frozen=True):
         if before is None:
             self.seen[key] = LeaseObservation(renew_time, await self._last_write(lease), live=False)
         elif before.renew_time != renew_time:
-            self.seen[key] = LeaseObservation(renew_time, self.clock.now(), live=True)
+            self.seen[key] = LeaseObservation(renew_time, self.hub.clock.now(), live=True)
         return self.seen[key]
 
     async def _last_write(self, lease: Object) -> datetime:
@@ -112,10 +107,10 @@ class ClusterLeaseReconciler(Struct, frozen=True):
 
         Where its agent's clock is ahead, the API server tells: the hub may restart more often than its patience ends.
         """
-        now, renewed_at = self.clock.now(), renewal_time(lease)
+        now, renewed_at = self.hub.clock.now(), renewal_time(lease)
         if renewed_at is None or renewed_at <= now:
             return now
-        stored = await self.ensurer.client.find(LEASES, ObjectKey.of(lease))  # the cache keeps no managedFields
+        stored = await self.hub.client.find(LEASES, ObjectKey.of(lease))  # the cache keeps no managedFields
         return min(now, last_write_time(stored or {}) or now)
 
 
@@ -226,28 +221,23 @@ UNREACHABLE = "cluster.open-cluster-management.io/unreachable"
 class ClusterTaintReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster."""
 
-    reader: Reader
-    client: Client
-    clock: Clock
+    hub: HubParts
 
     def concerns(self, cluster: Object) -> bool:
-        return choose_taints(cluster, now=self.clock.now()) is not None
+        return choose_taints(cluster, now=self.hub.clock.now()) is not None
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTERS, key)
+        found = self.hub.cache.get(MANAGED_CLUSTERS, key)
         if found is None or Cluster.read(found).deleting:
             return Done()
-        taints = choose_taints(found, now=self.clock.now())
+        taints = choose_taints(found, now=self.hub.clock.now())
         if taints is not None:
-            await self.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, {"spec": {"taints": taints}}))
+            await self.hub.client.patch(MANAGED_CLUSTERS, key, with_preconditions(found, {"spec": {"taints": taints}}))
         return Done()
 
 
 def choose_taints(cluster: Object, *, now: datetime) -> list[Object] | None:
-    """Return the list of taints the cluster should have, or None when it has it.
-
-    A cluster that never joined is left alone: there is nothing on it to keep away from yet.
-    """
+    """Return the taints a cluster should have, None when it has them; one that never joined is left alone."""
     present: list[Object] = (cluster.get("spec") or {}).get("taints") or []
     available = find_condition(cluster, ConditionType.AVAILABLE)
     wanted = None if available is None else {"True": None, "False": UNAVAILABLE}.get(available.status, UNREACHABLE)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from watchword.api.cluster import Cluster
 from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, labels_of, mapping_at, owner_reference
+from watchword.api.meta import Object, ObjectKey, Resource, labels_of, mapping_at, owner_reference
 from watchword.api.names import (
     ADDON_GROUP,
     CLUSTER_GROUP,
@@ -39,8 +39,13 @@ from watchword.api.time import parse_rfc3339, rfc3339, rfc3339_micro
 from watchword.api.validation import parse_seconds
 from watchword.credentials.certificates.name_ownership import NameOwner, choose_name_owner, first_requests
 from watchword.credentials.certificates.requests import is_pending
+from watchword.kube.client import Client
+from watchword.registration.catalog import HubDrivers
+from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
+from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.status import StatusWriter
 
 
 def rule(
@@ -100,19 +105,12 @@ def cluster_subjects(name: str) -> list[Object]:
 
 
 def _metadata(cluster: Cluster) -> Object:
-    return {
-        "labels": {Label.CLUSTER_NAME: cluster.name},
-        "ownerReferences": [owner_reference(cluster.object)],
-    }
-
-
-def _role_ref(name: str) -> Object:
-    return {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": name}
+    return {"labels": {Label.CLUSTER_NAME: cluster.name}, "ownerReferences": [owner_reference(cluster.object)]}
 
 
 def namespace_manifest(cluster: Cluster) -> Object:
     """Return the cluster's namespace; it outlives nothing, but is removed last and by hand, not by ownership."""
-    return NAMESPACES.manifest(cluster.namespace_key, metadata={"labels": {Label.CLUSTER_NAME: cluster.name}})
+    return NAMESPACES.manifest(cluster.key, metadata={"labels": {Label.CLUSTER_NAME: cluster.name}})
 
 
 def cluster_role_manifest(cluster: Cluster, rules: list[Object]) -> Object:
@@ -120,22 +118,25 @@ def cluster_role_manifest(cluster: Cluster, rules: list[Object]) -> Object:
     return CLUSTER_ROLES.manifest(key, metadata=_metadata(cluster), rules=rules)
 
 
-def cluster_role_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
-    key = ObjectKey.cluster(cluster_role(cluster.name))
-    reference = _role_ref(key.name)
-    return CLUSTER_ROLE_BINDINGS.manifest(key, metadata=_metadata(cluster), roleRef=reference, subjects=subjects)
+def binding_keys(cluster: str) -> tuple[ObjectKey, ObjectKey]:
+    """Return the RoleBindings in a cluster's namespace: for its registration and for its work."""
+    return ObjectKey(cluster, registration_binding(cluster)), ObjectKey(cluster, work_binding(cluster))
 
 
-def registration_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
-    key, reference = ObjectKey(cluster.name, registration_binding(cluster.name)), _role_ref(COMMON_REGISTRATION_ROLE)
-    return ROLE_BINDINGS.manifest(key, metadata=_metadata(cluster), roleRef=reference, subjects=subjects)
+def binding_manifests(cluster: Cluster, subjects: list[Object]) -> tuple[Object, Object, Object]:
+    """Return the ClusterRoleBinding and both RoleBindings; that for work is kept until no work is left."""
+    everywhere, (registration, work) = ObjectKey.cluster(cluster_role(cluster.name)), binding_keys(cluster.name)
+    kept = {"finalizers": [Finalizer.MANIFEST_WORK]}
 
+    def bind(resource: Resource, key: ObjectKey, role: str, metadata: Object) -> Object:
+        reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
+        return resource.manifest(key, metadata=_metadata(cluster) | metadata, roleRef=reference, subjects=subjects)
 
-def work_binding_manifest(cluster: Cluster, subjects: list[Object]) -> Object:
-    """Return the binding that lets the agent pull work, kept until no work is left."""
-    key, reference = ObjectKey(cluster.name, work_binding(cluster.name)), _role_ref(COMMON_WORK_ROLE)
-    metadata = {**_metadata(cluster), "finalizers": [Finalizer.MANIFEST_WORK]}
-    return ROLE_BINDINGS.manifest(key, metadata=metadata, roleRef=reference, subjects=subjects)
+    return (
+        bind(CLUSTER_ROLE_BINDINGS, everywhere, everywhere.name, {}),
+        bind(ROLE_BINDINGS, registration, COMMON_REGISTRATION_ROLE, {}),
+        bind(ROLE_BINDINGS, work, COMMON_WORK_ROLE, kept),
+    )
 
 
 LONGEST_CERTIFICATE_LIFETIME = timedelta(days=366)
@@ -266,3 +267,26 @@ def cluster_from_label(obj: Object) -> Iterable[ObjectKey]:
 def clusters_with_retired_name(lease: Object) -> list[ObjectKey]:
     name = retired_name(lease)
     return [ObjectKey.cluster(name)] if name else []
+
+
+class HubParts(Struct, frozen=True):
+    """What the hub's reconcilers are made of."""
+
+    cache: Cache
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    drivers: HubDrivers
+    left_cluster_retention: timedelta  # how long clusters that left are kept
+
+    @property
+    def ensurer(self) -> Ensurer:
+        return Ensurer(self.cache, self.client)
+
+    @property
+    def retired_cluster_names(self) -> RetiredClusterNames:
+        return RetiredClusterNames(self.ensurer, self.clock, self.drivers.catalog.user_of)
+
+    @property
+    def status(self) -> StatusWriter:
+        return StatusWriter(self.client, self.clock, self.cache)

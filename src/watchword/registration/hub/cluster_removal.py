@@ -1,6 +1,7 @@
 """Removes everything a deleted cluster had on the hub, in an order that lets its agent finish."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -16,14 +17,12 @@ from watchword.api.validation import format_duration, parse_duration
 from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
-from watchword.registration.catalog import HubDrivers
 from watchword.registration.hub import cluster_acceptance
-from watchword.registration.hub.cluster_rbac import RetiredClusterNames
+from watchword.registration.hub.cluster_rbac import HubParts
 from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import Ensurer, remove_finalizer, with_preconditions
-from watchword.runtime.event_recorder import EventRecorder
+from watchword.runtime.ensure import remove_finalizer, with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
-from watchword.runtime.status import StatusChange, StatusWriter
+from watchword.runtime.status import StatusChange
 
 RETENTION = parse_duration(LEFT_CLUSTER_RETENTION)
 
@@ -55,36 +54,33 @@ def is_due_for_deletion(found: Object, *, retention: timedelta, now: datetime) -
 class ClusterCleanupReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; says on a cluster that left when it is deleted, and takes that back."""
 
-    reader: Reader
-    client: Client
-    status: StatusWriter
-    events: EventRecorder
-    retention: timedelta = RETENTION
+    hub: HubParts
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTERS, key)
+        found = self.hub.cache.get(MANAGED_CLUSTERS, key)
         if found is None:
             return Done()
         if has_left(found):
             await self._announce(found)
             return Done()
-        await self.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(ConditionType.CLEANUP_SCHEDULED,)))
+        await self.hub.status.write(MANAGED_CLUSTERS, found, StatusChange(without=(ConditionType.CLEANUP_SCHEDULED,)))
         if Cluster.read(found).accepted and Annotation.LEFT_ON in annotations_of(found):
             # A record of leaving holds for one acceptance: the next denial is an administrator's.
             patch = with_preconditions(found, {"metadata": {"annotations": {Annotation.LEFT_ON: None}}})
-            await self.client.patch(MANAGED_CLUSTERS, key, patch)
+            await self.hub.client.patch(MANAGED_CLUSTERS, key, patch)
         return Done()
 
     async def _announce(self, found: Object) -> None:
         name = found["metadata"]["name"]
+        kept = format_duration(self.hub.left_cluster_retention)
         message = (
-            f"the cluster left by `watchword unjoin`; it is deleted after {format_duration(self.retention)}: "
+            f"the cluster left by `watchword unjoin`; it is deleted after {kept}: "
             f"to keep it, run `watchword accept {name}` or `watchword deny {name}`"
         )
         if not is_true(found, ConditionType.CLEANUP_SCHEDULED):
-            self.events.normal(found, "ManagedClusterLeft", message)
+            self.hub.events.normal(found, "ManagedClusterLeft", message)
         scheduled = Condition.true(ConditionType.CLEANUP_SCHEDULED, "ManagedClusterLeft", message)
-        await self.status.set_condition(MANAGED_CLUSTERS, found, scheduled)
+        await self.hub.status.set_condition(MANAGED_CLUSTERS, found, scheduled)
 
 
 class ClusterCleanup(Struct, frozen=True):
@@ -125,38 +121,25 @@ LAST_PRIORITY = 100
 class ClusterRemovalReconciler(Struct, frozen=True):
     """Reconciles ManagedCluster; triggered by it and by the content of its namespace."""
 
-    reader: Reader
-    client: Client
-    ensurer: Ensurer
-    status: StatusWriter
-    events: EventRecorder
-    drivers: HubDrivers
-    retired_cluster_names: RetiredClusterNames
+    hub: HubParts
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTERS, key)
+        found = self.hub.cache.get(MANAGED_CLUSTERS, key)
         if found is None or not is_deleting(found):
             return Done()
         cluster = Cluster.read(found)
         remaining = await self._delete_content(cluster)
         if remaining:
-            await self._set_deleting_condition(
-                found, "ResourceRemaining", f"waiting for {', '.join(remaining)} to be gone"
-            )
-            return RetryAfter(RECHECK)
-        if read_name_owner(found) is not None or cluster_acceptance.was_accepted_before(self.reader, cluster):
-            await self.retired_cluster_names.retire(cluster)
-        await cluster_acceptance.remove_cluster_rbac(self.ensurer, cluster.name)
-        await self.drivers.revoke(cluster)  # last: without rights, what is left elsewhere is useless
-        outside = self.drivers.remaining(cluster)
+            return await self._wait_for(found, remaining)
+        if read_name_owner(found) is not None or cluster_acceptance.was_accepted_before(self.hub.cache, cluster):
+            await self.hub.retired_cluster_names.retire(cluster)
+        await cluster_acceptance.remove_cluster_rbac(self.hub, cluster.name)
+        await self.hub.drivers.revoke(cluster)  # last: without rights, what is left elsewhere is useless
+        outside = self.hub.drivers.remaining(cluster)
         if outside:
-            await self._set_deleting_condition(
-                found, "ResourceRemaining", f"waiting for {', '.join(outside)} to be gone"
-            )
-            return RetryAfter(RECHECK)
-        if await self.ensurer.remove(
-            NAMESPACES, cluster.namespace_key, ours=cluster_acceptance.belongs_to(cluster.name)
-        ):
+            return await self._wait_for(found, outside)
+        ours = cluster_acceptance.belongs_to(cluster.name)
+        if await self.hub.ensurer.remove(NAMESPACES, cluster.key, ours=ours):
             await self._set_deleting_condition(found, "NoResource", "waiting for the namespace to be gone")
         await self._release(cluster)
         return Done()
@@ -164,9 +147,9 @@ class ClusterRemovalReconciler(Struct, frozen=True):
     async def _delete_content(self, cluster: Cluster) -> list[str]:
         """Delete what is left of the first kind that is left; return what is waited for."""
         for resource in cluster_acceptance.CONTENT:
-            left = self.reader.list(resource, namespace=cluster.name)
+            left = self.hub.cache.list(resource, namespace=cluster.name)
             if not left:  # or not in the cache yet: without rights no agent could remove it later
-                left = (await self.client.list(resource, namespace=cluster.name)).items
+                left = (await self.hub.client.list(resource, namespace=cluster.name)).items
             if left:
                 for obj in choose_next_to_delete(left):
                     await self._delete(cluster, resource, obj)
@@ -175,23 +158,27 @@ class ClusterRemovalReconciler(Struct, frozen=True):
 
     async def _delete(self, cluster: Cluster, resource: Resource, obj: Object) -> None:
         key = ObjectKey.of(obj)
-        try:
+        with suppress(NotFound):  # another writer was faster
             if not is_deleting(obj):
-                await self.client.delete(resource, key, uid=uid_of(obj))
+                await self.hub.client.delete(resource, key, uid=uid_of(obj))
             elif is_abandoned(cluster.object) and finalizers_of(obj):
-                await cluster_acceptance.drop_finalizers(self.client, self.events, cluster, resource, obj)
-        except NotFound:
-            pass  # another writer was faster
+                await cluster_acceptance.drop_finalizers(self.hub, cluster, resource, obj)
 
     async def _release(self, cluster: Cluster) -> None:
         if any(name in HUB_FINALIZERS for name in cluster.finalizers):
-            self.events.normal(
+            self.hub.events.normal(
                 cluster.object, "ManagedClusterRemoved", f"all resources of cluster {cluster.name} were deleted"
             )
-            await remove_finalizer(self.client, MANAGED_CLUSTERS, cluster.object, *HUB_FINALIZERS)
+            await remove_finalizer(self.hub.client, MANAGED_CLUSTERS, cluster.object, *HUB_FINALIZERS)
+
+    async def _wait_for(self, found: Object, remaining: list[str]) -> Outcome:
+        message = f"waiting for {', '.join(remaining)} to be gone"
+        await self._set_deleting_condition(found, "ResourceRemaining", message)
+        return RetryAfter(RECHECK)
 
     async def _set_deleting_condition(self, obj: Object, reason: str, message: str) -> None:
-        await self.status.set_condition(MANAGED_CLUSTERS, obj, Condition.true(ConditionType.DELETING, reason, message))
+        deleting = Condition.true(ConditionType.DELETING, reason, message)
+        await self.hub.status.set_condition(MANAGED_CLUSTERS, obj, deleting)
 
 
 def clusters_being_removed(reader: Reader, obj: Object) -> list[ObjectKey]:

@@ -1,6 +1,6 @@
 """Maintains the `default` and `global` cluster sets, and reports empty sets and valid bindings."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -9,9 +9,8 @@ from watchword.api.conditions import Condition, find_condition
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of
 from watchword.api.names import Annotation, ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
-from watchword.runtime.ensure import Ensurer
+from watchword.registration.hub.cluster_rbac import HubParts
 from watchword.runtime.reconcile import Done, Outcome, Reader
-from watchword.runtime.status import StatusWriter
 
 DEFAULT_SET = "default"
 GLOBAL_SET = "global"
@@ -26,20 +25,17 @@ BUILT_IN_SETS: Mapping[str, Object] = {
 class ClusterSetReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterSet; triggered by it and by every ManagedCluster in it."""
 
-    reader: Reader
-    ensurer: Ensurer
-    status: StatusWriter
-    cluster_labels: Callable[[], Iterable[Mapping[str, str]]]  # of every ManagedCluster, read one by one
+    hub: HubParts
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTER_SETS, key)
+        found = self.hub.cache.get(MANAGED_CLUSTER_SETS, key)
         if is_maintained(key.name, found):
             wanted = MANAGED_CLUSTER_SETS.manifest(key, spec=BUILT_IN_SETS[key.name])
-            found = await self.ensurer.ensure(MANAGED_CLUSTER_SETS, wanted, ours=lambda _: True)
+            found = await self.hub.ensurer.ensure(MANAGED_CLUSTER_SETS, wanted, ours=lambda _: True)
         if found is None or is_deleting(found):
             return Done()
-        empty = not any(is_member(found, labels) for labels in self.cluster_labels())
-        await self.status.set_condition(MANAGED_CLUSTER_SETS, found, decide_empty_condition(empty=empty))
+        empty = not any(is_member(found, labels) for labels in self.hub.cache.labels(MANAGED_CLUSTERS))
+        await self.hub.status.set_condition(MANAGED_CLUSTER_SETS, found, decide_empty_condition(empty=empty))
         return Done()
 
 
@@ -60,11 +56,7 @@ def decide_empty_condition(*, empty: bool) -> Condition:
 
 
 def sets_affected_by(reader: Reader, cluster: Object) -> list[ObjectKey]:
-    """Return the sets for which a change of this cluster can matter: it left, or it is the first.
-
-    Most changes of a cluster matter to no set, and looking at every cluster for each of them would cost more the
-    larger the fleet is.
-    """
+    """Return the sets that a change of this cluster can matter to: it left, or it is the first. Most matter to none."""
     current = reader.get(MANAGED_CLUSTERS, ObjectKey.of(cluster))
     known = reader.list(MANAGED_CLUSTER_SETS)
     missing = BUILT_IN_SETS.keys() - {found["metadata"]["name"] for found in known}
@@ -81,17 +73,16 @@ def sets_affected_by(reader: Reader, cluster: Object) -> list[ObjectKey]:
 class ClusterSetBindingReconciler(Struct, frozen=True):
     """Reconciles ManagedClusterSetBinding; triggered by it and by its set."""
 
-    reader: Reader
-    status: StatusWriter
+    hub: HubParts
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        found = self.reader.get(MANAGED_CLUSTER_SET_BINDINGS, key)
+        found = self.hub.cache.get(MANAGED_CLUSTER_SET_BINDINGS, key)
         if found is None or is_deleting(found):
             return Done()
         name = str((found.get("spec") or {}).get("clusterSet") or "")
-        present = self.reader.get(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
+        present = self.hub.cache.get(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
         condition = decide_bound_condition(key.name, name, exists=present is not None and not is_deleting(present))
-        await self.status.set_condition(MANAGED_CLUSTER_SET_BINDINGS, found, condition)
+        await self.hub.status.set_condition(MANAGED_CLUSTER_SET_BINDINGS, found, condition)
         return Done()
 
 

@@ -1,7 +1,6 @@
 """The hub's controllers for clusters, as data."""
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from functools import partial
 from heapq import nsmallest
 
@@ -13,18 +12,15 @@ from watchword.api.names import Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS
 from watchword.credentials.certificates.requests import is_pending, requester_of, without_issued_certificate
 from watchword.kube.client import Client
-from watchword.registration.catalog import HubDrivers
 from watchword.registration.hub import cluster_acceptance, cluster_removal, cluster_sets
 from watchword.registration.hub.cluster_lease import ClusterLeaseReconciler, ClusterTaintReconciler
-from watchword.registration.hub.cluster_rbac import RetiredClusterNames, cluster_from_label, clusters_with_retired_name
+from watchword.registration.hub.cluster_rbac import HubParts, cluster_from_label, clusters_with_retired_name
 from watchword.registration.hub.credential_reports import RequestEvents
 from watchword.runtime.cache import Cache
-from watchword.runtime.clock import Clock
-from watchword.runtime.ensure import Ensurer, delete_object
+from watchword.runtime.ensure import delete_object
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
 from watchword.runtime.reconcile import ControllerSpec, Done, Observer, Outcome, Reader, Reconciler, Trigger
-from watchword.runtime.status import StatusWriter
 
 MAX_PENDING_REQUESTS = 1000  # of one requester: clusters that wait for acceptance may share a bootstrap token
 REQUESTER_INDEX = "requester"
@@ -33,13 +29,11 @@ REQUESTER_INDEX = "requester"
 def request_budget_controller(
     cache: Cache, client: Client, events: EventRecorder, *, most: int = MAX_PENDING_REQUESTS
 ) -> ControllerSpec:
-    cache.index(CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, _index_pending)
+    cache.index(
+        CERTIFICATE_SIGNING_REQUESTS, REQUESTER_INDEX, lambda csr: [requester_of(csr).user] if is_pending(csr) else []
+    )
     budget = RequestBudgetReconciler(cache, client, events, most)
     return ControllerSpec("request-budget", CERTIFICATE_SIGNING_REQUESTS, budget, workers=2, concerns=is_pending)
-
-
-def _index_pending(csr: Object) -> list[str]:
-    return [requester_of(csr).user] if is_pending(csr) else []
 
 
 class _Budget(Struct, frozen=True):
@@ -88,14 +82,8 @@ def _age(csr: Object) -> tuple[str, str]:
 OF_CLUSTERS = WatchScope(labels=Label.CLUSTER_NAME)
 """Only what was made for a cluster; everything else on the hub is not even read."""
 
-MADE_FOR_CLUSTERS = (
-    resources.NAMESPACES,
-    resources.CLUSTER_ROLES,
-    resources.CLUSTER_ROLE_BINDINGS,
-    resources.ROLE_BINDINGS,
-    resources.LEASES,
-    resources.CERTIFICATE_SIGNING_REQUESTS,
-)
+ACCESS = (resources.NAMESPACES, resources.CLUSTER_ROLES, resources.CLUSTER_ROLE_BINDINGS, resources.ROLE_BINDINGS)
+MADE_FOR_CLUSTERS = (*ACCESS, resources.LEASES, resources.CERTIFICATE_SIGNING_REQUESTS)
 WHOLE_KINDS = (
     resources.MANAGED_CLUSTERS,
     resources.MANAGED_CLUSTER_SETS,
@@ -103,29 +91,6 @@ WHOLE_KINDS = (
     resources.MANAGED_CLUSTER_ADDONS,
     resources.MANIFEST_WORKS,
 )
-
-
-class HubParts(Struct, frozen=True):
-    """What the hub's reconcilers are made of."""
-
-    cache: Cache
-    client: Client
-    events: EventRecorder
-    clock: Clock
-    drivers: HubDrivers
-    left_cluster_retention: timedelta = cluster_removal.RETENTION  # how long clusters that left are kept
-
-    @property
-    def ensurer(self) -> Ensurer:
-        return Ensurer(self.cache, self.client)
-
-    @property
-    def retired_cluster_names(self) -> RetiredClusterNames:
-        return RetiredClusterNames(self.ensurer, self.clock, self.drivers.catalog.user_of)
-
-    @property
-    def status(self) -> StatusWriter:
-        return StatusWriter(self.client, self.clock, self.cache)
 
 
 def register_informers(cache: Cache) -> None:
@@ -149,61 +114,37 @@ def controllers(parts: HubParts) -> list[ControllerSpec | Observer]:
 
 
 def _cluster_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
-    reader, client, ensurer, status = parts.cache, parts.client, parts.ensurer, parts.status
-    acceptance = cluster_acceptance.ClusterAcceptanceReconciler(
-        reader,
-        client,
-        ensurer,
-        status,
-        parts.events,
-        cluster_acceptance.AcceptanceGuard(client, parts.clock),
-        parts.drivers,
-        parts.retired_cluster_names,
-    )
     access = (
-        *(
-            Trigger(r, cluster_from_label)
-            for r in (
-                resources.NAMESPACES,
-                resources.CLUSTER_ROLES,
-                resources.CLUSTER_ROLE_BINDINGS,
-                resources.ROLE_BINDINGS,
-            )
-        ),
+        *(Trigger(resource, cluster_from_label) for resource in ACCESS),
         Trigger(resources.LEASES, clusters_with_retired_name),
         Trigger(resources.CERTIFICATE_SIGNING_REQUESTS, lambda obj: _with_retired_name(parts, obj)),
     )
+    guard = cluster_acceptance.AcceptanceGuard(parts.client, parts.clock)
+    acceptance = cluster_acceptance.ClusterAcceptanceReconciler(parts, guard)
     yield _of_cluster("cluster-acceptance", acceptance, access)
-    automatic = cluster_acceptance.ClusterAutoAcceptanceReconciler(reader, client, parts.drivers, parts.clock)
-    requests = Trigger(resources.CERTIFICATE_SIGNING_REQUESTS, lambda obj: _undecided(reader, obj))
+    automatic = cluster_acceptance.ClusterAutoAcceptanceReconciler(parts)
+    requests = Trigger(resources.CERTIFICATE_SIGNING_REQUESTS, lambda obj: _undecided(parts.cache, obj))
     yield _of_cluster("cluster-auto-acceptance", automatic, (requests,), concerns=cluster_acceptance.is_undecided)
-    removal = cluster_removal.ClusterRemovalReconciler(
-        reader, client, ensurer, status, parts.events, parts.drivers, parts.retired_cluster_names
-    )
+    removal = cluster_removal.ClusterRemovalReconciler(parts)
     content = tuple(
-        Trigger(r, lambda obj: cluster_removal.clusters_being_removed(reader, obj))
-        for r in (resources.MANAGED_CLUSTER_ADDONS, resources.MANIFEST_WORKS)
+        Trigger(resource, partial(cluster_removal.clusters_being_removed, parts.cache))
+        for resource in cluster_acceptance.CONTENT
     )
     yield _of_cluster("cluster-removal", removal, (*content, *parts.drivers.removal_triggers), concerns=is_deleting)
-    cleanup = cluster_removal.ClusterCleanupReconciler(
-        reader, client, status, parts.events, parts.left_cluster_retention
-    )
+    cleanup = cluster_removal.ClusterCleanupReconciler(parts)
     yield _of_cluster("cluster-cleanup", cleanup, concerns=cluster_removal.may_have_left)
-    lease = ClusterLeaseReconciler(reader, ensurer, status, parts.clock)
+    lease = ClusterLeaseReconciler(parts)
     yield _of_cluster("cluster-lease", lease, (Trigger(resources.LEASES, lease.clusters_affected_by),))
-    taints = ClusterTaintReconciler(reader, client, parts.clock)
+    taints = ClusterTaintReconciler(parts)
     yield _of_cluster("cluster-taints", taints, concerns=taints.concerns)
 
 
 def _set_controllers(parts: HubParts) -> Iterable[ControllerSpec]:
-    cache, status = parts.cache, parts.status
-    sets = cluster_sets.ClusterSetReconciler(
-        cache, parts.ensurer, status, partial(cache.labels, resources.MANAGED_CLUSTERS)
-    )
-    changed_cluster = Trigger(resources.MANAGED_CLUSTERS, lambda obj: cluster_sets.sets_affected_by(cache, obj))
+    cache, sets = parts.cache, cluster_sets.ClusterSetReconciler(parts)
+    changed_cluster = Trigger(resources.MANAGED_CLUSTERS, partial(cluster_sets.sets_affected_by, cache))
     yield ControllerSpec("cluster-sets", resources.MANAGED_CLUSTER_SETS, sets, (changed_cluster,), workers=1)
-    bindings = cluster_sets.ClusterSetBindingReconciler(cache, status)
-    changed_set = Trigger(resources.MANAGED_CLUSTER_SETS, lambda obj: _bindings_of(cache, obj))
+    bindings = cluster_sets.ClusterSetBindingReconciler(parts)
+    changed_set = Trigger(resources.MANAGED_CLUSTER_SETS, partial(_bindings_of, cache))
     yield ControllerSpec(
         "cluster-set-bindings", resources.MANAGED_CLUSTER_SET_BINDINGS, bindings, (changed_set,), workers=2
     )
@@ -238,8 +179,5 @@ def _with_retired_name(parts: HubParts, csr: Object) -> Iterable[ObjectKey]:
 
 def _bindings_of(cache: Cache, cluster_set: Object) -> Iterable[ObjectKey]:
     name = cluster_set["metadata"]["name"]
-    return [
-        ObjectKey.of(obj)
-        for obj in cache.list(resources.MANAGED_CLUSTER_SET_BINDINGS)
-        if obj["metadata"]["name"] == name
-    ]
+    keys = map(ObjectKey.of, cache.list(resources.MANAGED_CLUSTER_SET_BINDINGS))
+    return [key for key in keys if key.name == name]

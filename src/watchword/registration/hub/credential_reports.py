@@ -219,10 +219,7 @@ def read_authority_validity(config_map: Object) -> CredentialValidity | None:
 
 
 class RevocationTimes(Struct, frozen=True):
-    """Observes clusters and their rights.
-
-    Counted are denials. A cluster that is deleted keeps its rights on purpose, until its agent has finished.
-    """
+    """Observes denied clusters and their rights; a deleted one keeps its rights until its agent has finished."""
 
     reader: Reader
     metrics: CredentialMetrics
@@ -241,7 +238,7 @@ class RevocationTimes(Struct, frozen=True):
             since = self.denied.get(key.name)
             if since is not None and not has_cluster_rbac(self.reader, key.name):
                 del self.denied[key.name]
-                self.metrics.revoked_after(max(0.0, (self.clock.now() - since).total_seconds()))
+                self.metrics.revocation.observe(max(0.0, (self.clock.now() - since).total_seconds()))
 
 
 def revocation_metrics(reader: Reader, metrics: CredentialMetrics, clock: Clock) -> Iterable[Observer]:

@@ -25,9 +25,9 @@ _ACCEPTANCE_UNCHANGED = (
 )
 
 
-def _annotation_of(obj: str, name: str) -> str:
-    notes = f"{obj}.metadata.annotations"
-    return f"(has({notes}) && '{name}' in {notes} ? {notes}['{name}'] : '')"
+def _value_of(obj: str, field: str, name: str) -> str:
+    values = f"{obj}.metadata.{field}"
+    return f"(has({values}) && '{name}' in {values} ? {values}['{name}'] : '')"
 
 
 def _is_kept(finalizer: str) -> str:
@@ -36,15 +36,15 @@ def _is_kept(finalizer: str) -> str:
 
 
 _ANNOTATIONS_UNCHANGED = " && ".join(
-    f"{_annotation_of('object', name)} == (oldObject == null ? '' : {_annotation_of('oldObject', name)})"
+    f"{_value_of('object', 'annotations', name)} == "
+    f"(oldObject == null ? '' : {_value_of('oldObject', 'annotations', name)})"
     for name in names.HUB_ANNOTATIONS
 )
 _FINALIZERS_KEPT = f"(oldObject == null || ({' && '.join(map(_is_kept, names.HUB_FINALIZERS))}))"
 
 
 def _set_of(obj: str) -> str:
-    label = f"'{names.Label.CLUSTER_SET}'"
-    return f"(has({obj}.metadata.labels) && {label} in {obj}.metadata.labels ? {obj}.metadata.labels[{label}] : '')"
+    return _value_of(obj, "labels", names.Label.CLUSTER_SET)
 
 
 def _may_join(obj: str) -> str:
@@ -294,11 +294,8 @@ def manifests(*, demands_executor: bool = False) -> Iterable[tuple[Resource, Obj
     for name, rules in {**COMMON_ROLES, BOOTSTRAP_ROLE: BOOTSTRAP_RULES}.items():
         yield resources.CLUSTER_ROLES, resources.CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=rules)
     yield from _bootstrap_bindings(account)
-    for name, spec in BUILT_IN_SETS.items():
-        yield (
-            resources.MANAGED_CLUSTER_SETS,
-            resources.MANAGED_CLUSTER_SETS.manifest(ObjectKey.cluster(name), spec=spec),
-        )
+    sets = resources.MANAGED_CLUSTER_SETS
+    yield from ((sets, sets.manifest(ObjectKey.cluster(name), spec=spec)) for name, spec in BUILT_IN_SETS.items())
     yield from policy_manifests()
     yield from set_binding_policy_manifests()
     yield from request_policy_manifests()
@@ -311,12 +308,10 @@ def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]
         "managedcluster": {"kind": "Group", "apiGroup": resources.RBAC_GROUP, "name": MANAGED_CLUSTER_GROUP},
     }
     reference = {"apiGroup": resources.RBAC_GROUP, "kind": "ClusterRole", "name": BOOTSTRAP_ROLE}
+    bindings = resources.CLUSTER_ROLE_BINDINGS
     for name, subject in subjects.items():
         key = ObjectKey.cluster(f"{BOOTSTRAP_ROLE}:{name}")
-        yield (
-            resources.CLUSTER_ROLE_BINDINGS,
-            resources.CLUSTER_ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=[subject]),
-        )
+        yield bindings, bindings.manifest(key, roleRef=reference, subjects=[subject])
 
 
 async def install(client: Client, *, demands_executor: bool = False) -> None:

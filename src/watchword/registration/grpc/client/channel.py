@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias, TypeVar
 
-from grpclib.client import Channel, Stream, UnaryStreamMethod, UnaryUnaryMethod
+from grpclib.client import Channel, Handler, Stream, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+from grpclib.protocol import H2Protocol
 from msgspec import Struct
 
 from watchword.api.sensitive import HiddenFields, Sensitive
@@ -46,9 +47,7 @@ def to_kube_error(cause: BaseException, server: str, *, with_certificate: bool) 
         return _to_refusal(cause, server)
     if isinstance(cause, MalformedEvent):
         return errors.MalformedResponse(f"{server} sent an event that cannot be read: {cause}")
-    if isinstance(cause, TimeoutError):
-        return errors.TimedOut(f"{server} did not answer in time")
-    if isinstance(cause, OSError | ssl.SSLError):
+    if isinstance(cause, OSError) and not isinstance(cause, TimeoutError):
         unconnected = NotConnected()
         unconnected.__cause__ = cause
         return to_connection_error(unconnected, server, with_certificate=with_certificate)
@@ -120,6 +119,27 @@ async def run_apart(call: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+class LossRecordingProtocol(H2Protocol):
+    """Keeps why the connection was lost, which the library drops: a TLS alert, for one."""
+
+    loss: BaseException | None = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.loss = exc
+        super().connection_lost(exc)
+
+
+class LossRecordingChannel(Channel):
+    """A channel whose `loss` says why its last connection was lost."""
+
+    @property
+    def loss(self) -> BaseException | None:
+        return self._protocol.loss if isinstance(self._protocol, LossRecordingProtocol) else None
+
+    def _protocol_factory(self) -> H2Protocol:
+        return LossRecordingProtocol(Handler(), self._config, self._h2_config)
+
+
 class EventChannel:
     """Sends and receives events. Connects when it is first used, and again when the connection was lost.
 
@@ -132,7 +152,7 @@ class EventChannel:
         self._endpoint = endpoint
         self._metadata = credential.metadata
         self._has_certificate = credential.certificate is not None
-        self._channel = Channel(
+        self._channel = LossRecordingChannel(
             host, port, ssl=make_tls_context(endpoint, credential.certificate), codec=cloud_events.EventCodec()
         )
         self._publish: UnaryUnaryMethod[cloud_events.CloudEvent, cloud_events.Empty] = UnaryUnaryMethod(
@@ -207,4 +227,6 @@ class EventChannel:
             transport.abort()
 
     def _explain(self, cause: BaseException) -> Exception:
+        if isinstance(cause, StreamTerminatedError):
+            cause.__cause__ = self._channel.loss
         return to_kube_error(cause, self._endpoint.url, with_certificate=self._has_certificate)

@@ -25,6 +25,7 @@ from watchword.registration.grpc.cloud_events import (
     DataType,
     EventType,
     SubResource,
+    parse_object,
 )
 from watchword.registration.grpc.errors import MalformedEvent
 
@@ -43,11 +44,7 @@ class ObjectCodec(Struct, frozen=True):
     """Reads and writes the events of one kind whose objects travel whole."""
 
     data_type: DataType
-
-    @property
-    def returns_writes(self) -> bool:
-        """Whether the hub sends an object again after the agent wrote it."""
-        return True
+    returns_writes: bool = True  # whether the hub sends an object again after the agent wrote it
 
     @property
     def resource(self) -> Resource:
@@ -142,12 +139,8 @@ class WorkCodec(ObjectCodec, frozen=True):
     """Reads the spec of works and writes their status: the two travel apart, and the version is the generation."""
 
     data_type: DataType = DataType.MANIFEST_BUNDLE
+    returns_writes: bool = False
     sequence: Callable[[], int] = time.time_ns  # grows from one status to the next, over restarts, too
-
-    @property
-    def returns_writes(self) -> bool:
-        """Whether the hub sends a work again after the agent wrote its status."""
-        return False
 
     def read_object(self, event: CloudEvent) -> Object | None:
         """Return the work in an event, None when the event only names it."""
@@ -170,12 +163,7 @@ class WorkCodec(ObjectCodec, frozen=True):
         return {**merged, "status": stored["status"]} if "status" in stored else merged
 
     def _metadata(self, event: CloudEvent, text: str) -> Object:
-        try:
-            metadata = orjson.loads(text)
-        except orjson.JSONDecodeError as cause:
-            raise MalformedEvent("the metadata of the work is not JSON") from cause
-        if not isinstance(metadata, dict):
-            raise MalformedEvent("the metadata of the work is not a JSON object")
+        metadata = parse_object(text, "the metadata of the work")
         uid = event.text(Attribute.RESOURCE_ID) or str(metadata.get("uid") or "")
         kept = {name: value for name, value in metadata.items() if name != "managedFields"}
         return {

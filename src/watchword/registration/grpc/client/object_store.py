@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from watchword.api.meta import Object, ObjectKey, uid_of
 from watchword.api.sensitive import HiddenFields
 from watchword.kube.errors import KubeError, Unreachable
-from watchword.registration.grpc.client.channel import EventChannel
+from watchword.registration.grpc.client.channel import EventChannel, make_refusal
 from watchword.registration.grpc.client.object_events import ObjectCodec, ObjectEvent, resync_request
 from watchword.registration.grpc.cloud_events import CloudEvent, DataType
 from watchword.registration.grpc.errors import GrpcDriverError
@@ -43,9 +43,10 @@ class StoredObject(HiddenFields, frozen=True):
 class ObjectStore:
     """Stores objects by key; numbers every change, and wakes those that wait for one."""
 
-    def __init__(self, codec: ObjectCodec, *, first_revision: int) -> None:
+    def __init__(self, codec: ObjectCodec, *, first_revision: int = 0) -> None:
         self.codec = codec
-        self.revision = first_revision
+        # Revisions do not repeat after a restart: a watch that continues with older ones is told to list again.
+        self.revision = first_revision or time.time_ns() // 1000
         self.writing = asyncio.Lock()  # one change is published at a time
         self._objects: dict[ObjectKey, StoredObject] = {}
         self._keys: dict[str, ObjectKey] = {}  # by UID
@@ -56,6 +57,13 @@ class ObjectStore:
 
     def find(self, key: ObjectKey) -> StoredObject | None:
         return self._objects.get(key)
+
+    def require(self, key: ObjectKey) -> StoredObject:
+        """Return an object; a refusal when it is not there."""
+        found = self.find(key)
+        if found is None:
+            raise make_refusal(404, "NotFound", f"{self.codec.resource.group_resource} {key.name!r} not found")
+        return found
 
     @property
     def versions(self) -> dict[str, str]:
@@ -118,20 +126,8 @@ def _without_version(obj: Object) -> dict[str, Any]:
     return {**obj, "metadata": metadata}
 
 
-class ObjectStores:
-    """The stores of all kinds; they outlive a connection, so that the next one asks only for what is newer."""
-
-    def __init__(self, *, now: Callable[[], int] = time.time_ns) -> None:
-        # Revisions do not repeat after a restart: a watch that continues with older ones is told to list again.
-        self._first_revision = now() // 1000
-        self._stores: dict[DataType, ObjectStore] = {}
-
-    def of(self, codec: ObjectCodec) -> ObjectStore:
-        found = self._stores.get(codec.data_type)
-        if found is None:
-            found = self._stores[codec.data_type] = ObjectStore(codec, first_revision=self._first_revision)
-        return found
-
+ObjectStores: TypeAlias = dict[DataType, ObjectStore]
+"""The stores of all kinds; they outlive a connection, so that the next one asks only for what is newer."""
 
 QUIET_SECONDS = 1.0
 """A server that does not mark the end of a resync has sent everything when no event came for so long."""
@@ -149,18 +145,13 @@ class ObjectSubscription:
         self._users = 0
         self._stream: EventFeed | None = None
 
-    @property
-    def is_open(self) -> bool:
-        """Whether events are coming in."""
-        return self._stream is not None and not self._stream.is_over
-
     @asynccontextmanager
     async def use(self) -> AsyncIterator[EventFeed]:
         """Provide the feed of a synced store; raises the server's refusal, or `Unreachable`."""
         self._users += 1
         try:
             feed = self._stream
-            if feed is None or not self.is_open:
+            if feed is None or feed.is_over:
                 feed = self._stream = EventFeed(self._channel, self.store)
             await feed.wait_synced()
             yield feed

@@ -14,9 +14,9 @@ import orjson
 from msgspec import Struct
 
 from watchword.api.http import Request, Response
-from watchword.api.meta import Object, ObjectKey, Resource, labels_of, uid_of
+from watchword.api.meta import Object, ObjectKey, Resource, uid_of
+from watchword.api.names import Label
 from watchword.api.resources import SERVICE_ACCOUNTS
-from watchword.api.selectors import SelectorError, parse_field_selector, parse_label_selector
 from watchword.kube.client import PatchType
 from watchword.kube.errors import ApiStatusError, TimedOut, Unreachable
 from watchword.kube.watch_stream import INITIAL_EVENTS_END
@@ -32,9 +32,6 @@ from watchword.registration.grpc.client.object_store import (
 from watchword.registration.grpc.cloud_events import Action, Attribute, CloudEvent, DataType, EventType, SubResource
 from watchword.runtime.diff import apply_merge_patch
 
-Selection = Callable[[Object], bool]
-"""Whether a request is about an object."""
-
 _TARGET = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<subresource>[^/]+))?)?"
@@ -42,22 +39,11 @@ _TARGET = re.compile(
 
 
 class RequestTarget(Struct, frozen=True):
-    """The parts of a path; those that it does not have are empty."""
+    """What a path names; parts that it does not have are empty."""
 
-    group: str
-    version: str
-    plural: str
-    namespace: str
-    name: str
+    resource: tuple[str, str, str]  # group, version and plural
+    key: ObjectKey
     subresource: str
-
-    @property
-    def key(self) -> ObjectKey:
-        return ObjectKey(self.namespace, self.name)
-
-    def __str__(self) -> str:
-        resource = f"{self.plural}.{self.group}" if self.group else self.plural
-        return f"{resource}/{self.subresource}" if self.subresource else resource
 
 
 def parse_target(path: str) -> RequestTarget:
@@ -65,25 +51,16 @@ def parse_target(path: str) -> RequestTarget:
     match = _TARGET.fullmatch(path)
     if match is None:
         raise make_refusal(405, "MethodNotAllowed", f"the gRPC server of a hub does not serve {path}")
-    return RequestTarget(**{name: unquote(part) for name, part in match.groupdict("").items()})
+    group, version, namespace, plural, name, subresource = map(unquote, match.groups(""))
+    return RequestTarget((group, version, plural), ObjectKey(namespace, name), subresource)
 
 
-def _choose_selection(target: RequestTarget, request: Request) -> Selection:
-    """Read the selectors of a request; a refusal when they select by anything but name and labels."""
-    try:
-        names = parse_field_selector(request.parameter("fieldSelector"))
-        labels = parse_label_selector(request.parameter("labelSelector"))
-        if any(each.path != "metadata.name" or each.negated for each in names):
-            raise SelectorError("over gRPC, objects are selected by metadata.name and by labels alone")
-    except SelectorError as cause:
-        raise make_refusal(400, "BadRequest", str(cause)) from cause
-
-    def selects(obj: Object) -> bool:
-        key = ObjectKey.of(obj)
-        placed = target.namespace in ("", key.namespace) and all(each.value == key.name for each in names)
-        return placed and labels.matches(labels_of(obj))
-
-    return selects
+def _require_whole_kind(target: RequestTarget, request: Request, cluster: str) -> None:
+    """Refuse other selectors than an agent's own: the hub sends the objects of its cluster alone, and all of them."""
+    asked = {request.parameter("fieldSelector"), request.parameter("labelSelector")}
+    is_own = asked <= {"", f"metadata.name={cluster}", f"{Label.CLUSTER_NAME}={cluster}"}
+    if not is_own or target.key.namespace not in ("", cluster):
+        raise make_refusal(400, "BadRequest", f"over gRPC, cluster {cluster} reads all of its objects of a kind")
 
 
 ANSWER_SECONDS = 10.0
@@ -127,9 +104,7 @@ async def _publish_change(
     async with store.writing:
         if store.codec.returns_writes:
             await _wait_for(store, key, lambda found: found is None or not found.is_written)
-        stored = store.find(key)
-        if stored is None:
-            raise make_refusal(404, "NotFound", f"{store.codec.resource.group_resource} {key.name!r} not found")
+        stored = store.require(key)
         present = stored.object
         changed = change(present)
         for name in ("uid", "resourceVersion"):
@@ -152,21 +127,18 @@ async def _wait_for(store: ObjectStore, key: ObjectKey, is_settled: Callable[[St
 
 
 async def watch_lines(
-    store: ObjectStore, feed: EventFeed, selects: Selection, *, is_new: bool, seconds: float | None
+    store: ObjectStore, feed: EventFeed, *, is_new: bool, seconds: float | None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a watch, until some seconds have passed; raises why the events of the hub ended.
-
-    A new watch begins with the present objects, one that continues with the next change.
-    """
+    """Yield the lines of a watch for some seconds, of present objects only when it is new; raises why events ended."""
     end = None if seconds is None else asyncio.get_running_loop().time() + seconds
     sent: dict[str, StoredObject] = {}
-    lines, position = list(watch_changes(store, selects, sent, since=-1)), store.revision
+    lines, position = list(watch_changes(store, sent, since=-1)), store.revision
     if is_new:
         for line in lines:
             yield line
         yield _line("BOOKMARK", _bookmark(store.codec.resource, position))
     while True:
-        lines, position = list(watch_changes(store, selects, sent, since=position)), store.revision
+        lines, position = list(watch_changes(store, sent, since=position)), store.revision
         for line in lines:
             yield line
         feed.raise_failure()
@@ -178,9 +150,7 @@ async def watch_lines(
             return
 
 
-def watch_changes(
-    store: ObjectStore, selects: Selection, sent: dict[str, StoredObject], *, since: int
-) -> Iterator[bytes]:
+def watch_changes(store: ObjectStore, sent: dict[str, StoredObject], *, since: int) -> Iterator[bytes]:
     """Yield the lines for what differs from what a watch has sent, by UID, and note what it has sent then."""
     present = {stored.uid: stored for stored in store}
     for uid in [uid for uid in sent if uid not in present]:
@@ -191,12 +161,8 @@ def watch_changes(
         yield _line("DELETED", orjson.dumps(last))
     changed = [stored for stored in present.values() if stored.revision > since]
     for stored in sorted(changed, key=lambda each: each.revision):
-        known = sent.pop(stored.uid, None)
-        if selects(stored.object):
-            sent[stored.uid] = stored
-            yield _line("ADDED" if known is None else "MODIFIED", stored.raw)
-        elif known is not None:
-            yield _line("DELETED", stored.raw)
+        known, sent[stored.uid] = sent.get(stored.uid), stored
+        yield _line("ADDED" if known is None else "MODIFIED", stored.raw)
 
 
 def _line(type_: str, raw: bytes) -> bytes:
@@ -218,7 +184,6 @@ class ServedKind(Struct, frozen=True, kw_only=True):
 
     codec: ObjectCodec
     writes: Mapping[tuple[str, str], tuple[SubResource, Action]]  # by method and subresource
-    is_read: bool = True  # the hub sends its objects
     lingers: bool = False  # read again and again, but never watched
 
 
@@ -231,7 +196,6 @@ SERVED_KINDS = (
         lingers=True,
         writes=_UPDATE | {("PATCH", ""): (SubResource.SPEC, Action.UPDATE)},
     ),
-    ServedKind(codec=ObjectCodec(DataType.EVENT), is_read=False, writes=_CREATE),
     ServedKind(codec=WorkCodec(), writes=_REPORT | {("PATCH", ""): (SubResource.STATUS, Action.UPDATE)}),
 )
 
@@ -277,17 +241,18 @@ class GrpcTransport:
 
     async def _watch(self, request: Request, stack: AsyncExitStack) -> Response:
         target = parse_target(request.path)
-        kind = self._find_kind(target)
-        if kind is None or not kind.is_read or not request.parameter("watch"):
+        kind = self._kinds.get(target.resource)
+        if kind is None or not request.parameter("watch"):
             return await self.send(request)
-        subscription, selects = self._subscription(kind), _choose_selection(target, request)
+        _require_whole_kind(target, request, self._channel.cluster)
+        subscription = self._subscription(kind)
         feed = await stack.enter_async_context(subscription.use())
         since = request.parameter("resourceVersion")
         is_new = request.parameter("sendInitialEvents") == "true" or since in ("", "0")
         if not is_new and since != str(subscription.store.revision):
             raise make_refusal(410, "Expired", "the changes since that resourceVersion are not known: list again")
         seconds = float(request.parameter("timeoutSeconds") or 0) or None
-        lines = watch_lines(subscription.store, feed, selects, is_new=is_new, seconds=seconds)
+        lines = watch_lines(subscription.store, feed, is_new=is_new, seconds=seconds)
         return Response(200, stream=await stack.enter_async_context(aclosing(lines)))
 
     async def close(self) -> None:
@@ -307,80 +272,72 @@ class GrpcTransport:
 
     async def _dispatch(self, request: Request) -> Response:
         target = parse_target(request.path)
-        if request.method == "POST" and (target.plural, target.subresource) == (SERVICE_ACCOUNTS.plural, "token"):
+        if (request.method, target.resource[2], target.subresource) == ("POST", SERVICE_ACCOUNTS.plural, "token"):
             answer = await request_token(self._channel, target.key, orjson.loads(request.body))
-            return object_response(answer, 201)
-        kind = self._find_kind(target)
+            return json_response(answer, 201)
+        kind = self._kinds.get(target.resource)
         carried = None if kind is None else kind.writes.get((request.method, target.subresource))
-        if kind is not None and kind.is_read and request.method == "GET":
-            return await (self._get(kind, target) if target.name else self._list(kind, target, request))
+        if kind is not None and request.method == "GET":
+            return await (self._get(kind, target.key) if target.key.name else self._list(kind, target, request))
         is_merge = request.method == "PATCH" and request.header("Content-Type") == PatchType.MERGE
         if kind is None or carried is None or not (is_merge or request.method in ("POST", "PUT")):
-            message = f"the gRPC server of a hub does not serve {request.method} of {target}"
+            message = f"the gRPC server of a hub does not serve {request.method} {request.path}"
             raise make_refusal(405, "MethodNotAllowed", message)
         type_, body = EventType(kind.codec.data_type, *carried), orjson.loads(request.body)
         if request.method == "POST":
-            return object_response(await self._create(kind, type_, body), 201)
+            return json_response(await self._create(kind, type_, body), 201)
         subscription = self._subscription(kind)
         async with subscription.use():
             change = (lambda stored: apply_merge_patch(stored, body)) if is_merge else lambda _: body
             stored = await _publish_change(self._channel, subscription.store, target.key, type_, change)
-        return Response(200, (("Content-Type", "application/json"),), stored.raw)
+        return json_response(stored.raw)
 
-    async def _get(self, kind: ServedKind, target: RequestTarget) -> Response:
+    async def _get(self, kind: ServedKind, key: ObjectKey) -> Response:
         subscription = self._subscription(kind)
         await subscription.refresh()
-        stored = subscription.store.find(target.key)
-        if stored is None:
-            raise make_refusal(404, "NotFound", f"{target} {str(target.key)!r} not found")
-        return Response(200, (("Content-Type", "application/json"),), stored.raw)
+        return json_response(subscription.store.require(key).raw)
 
     async def _list(self, kind: ServedKind, target: RequestTarget, request: Request) -> Response:
-        subscription, selects = self._subscription(kind), _choose_selection(target, request)
+        _require_whole_kind(target, request, self._channel.cluster)
+        subscription = self._subscription(kind)
         await subscription.refresh()
         resource, store = kind.codec.resource, subscription.store
         listed = {
             "apiVersion": resource.api_version,
             "kind": f"{resource.kind}List",
             "metadata": {"resourceVersion": str(store.revision)},
-            "items": [obj for obj in (stored.object for stored in store) if selects(obj)],
+            "items": [stored.object for stored in store],
         }
-        return object_response(listed)
+        return json_response(listed)
 
     async def _create(self, kind: ServedKind, type_: EventType, obj: Object) -> Object:
         """Create an object; return it as the hub sends it, or as it was sent where that takes long."""
-        event = kind.codec.encode(type_, obj, self._channel.cluster)
-        if not kind.is_read:
-            await self._channel.publish(event)
-            return obj
         subscription, key = self._subscription(kind), ObjectKey.of(obj)
         store = subscription.store
         async with subscription.use():  # a watch that begins later finds the object in the store
             if store.find(key) is not None:
                 message = f"{kind.codec.resource.group_resource} {key.name!r} already exists"
                 raise make_refusal(409, "AlreadyExists", message)
-            await self._channel.publish(event)
+            await self._channel.publish(kind.codec.encode(type_, obj, self._channel.cluster))
             await _wait_for(store, key, lambda found: found is not None)
         stored = store.find(key)
         return obj if stored is None else stored.object
-
-    def _find_kind(self, target: RequestTarget) -> ServedKind | None:
-        return self._kinds.get((target.group, target.version, target.plural))
 
     def _subscription(self, kind: ServedKind) -> ObjectSubscription:
         data_type = kind.codec.data_type
         found = self._subscriptions.get(data_type)
         if found is None:
-            store = self._stores.of(kind.codec)
+            store = self._stores.get(data_type) or self._stores.setdefault(data_type, ObjectStore(kind.codec))
             found = self._subscriptions[data_type] = ObjectSubscription(self._channel, store, lingers=kind.lingers)
         return found
 
 
-def object_response(obj: Object, status: int = 200) -> Response:
-    return Response(status, (("Content-Type", "application/json"),), orjson.dumps(obj))
+def json_response(obj: Object | bytes, status: int = 200) -> Response:
+    body = obj if isinstance(obj, bytes) else orjson.dumps(obj)
+    return Response(status, (("Content-Type", "application/json"),), body)
 
 
 def refusal_response(refused: ApiStatusError) -> Response:
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": refused.code}
     status |= {"message": str(refused), "reason": refused.reason, **refused.status}
-    return object_response(status, refused.code)
+    return json_response(status, refused.code)

@@ -49,10 +49,7 @@ class Caller(Struct, frozen=True):
 
 
 class Authenticator(Struct):
-    """Authenticates callers; raises `RequestRefused` with code 401 otherwise.
-
-    A bearer token is preferred to a certificate, as in Open Cluster Management.
-    """
+    """Authenticates callers, by token before certificate as OCM does; raises `RequestRefused` with code 401."""
 
     client: Client
     clock: Clock

@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 import orjson
@@ -113,28 +113,14 @@ def _event(kind: EventType, extensions: dict[str, AttributeValue], data: bytes, 
 MOST_PENDING = 10_000
 
 
-class PendingObject(Struct, frozen=True):
-    """An object to send, as it will be by then."""
-
-    key: ObjectKey
-    action: Action
-
-
-class PendingDeletion(Struct, frozen=True):
-    """An object that is gone."""
-
-    action: Action
-
-
-class PendingAnswer(HiddenFields, frozen=True):
-    """An event that is sent as it is."""
+class PendingChange(HiddenFields, frozen=True):
+    """What waits to be sent: an event, or an object as it will be by then."""
 
     hidden = ("event",)
 
-    event: CloudEvent
-
-
-Pending = PendingObject | PendingDeletion | PendingAnswer
+    action: Action | None = None
+    key: ObjectKey | None = None  # None: the object is gone
+    event: CloudEvent | None = None  # sent as it is
 
 
 class EventStream:
@@ -145,15 +131,15 @@ class EventStream:
         self.data_type = data_type
         self.caller = caller
         self.connection = connection
-        self._pending: dict[str, Pending] = {}  # by UID, the oldest first
+        self._pending: dict[str, PendingChange] = {}  # by UID, the oldest first
         self._ended: RequestRefused | None = None
         self._wake = asyncio.Event()
 
-    def offer(self, uid: str, change: Pending) -> None:
+    def offer(self, uid: str, change: PendingChange) -> None:
         """Let a change wait to be sent, in place of an earlier one of the same object: what came later stays later."""
         earlier = self._pending.get(uid)
-        if isinstance(change, PendingObject) and isinstance(earlier, PendingObject) and earlier.action is Action.CREATE:
-            change = PendingObject(change.key, Action.CREATE)
+        if change.key is not None and earlier is not None and earlier.action is Action.CREATE:
+            change = PendingChange(Action.CREATE, change.key)
         if earlier is None and len(self._pending) >= MOST_PENDING:
             self.end(RequestRefused(429, "too many events wait to be read: subscribe again and ask for a resync"))
             return
@@ -169,15 +155,13 @@ class EventStream:
         """Wait until there is something to send, for so many seconds at most; raises the reason of an end."""
         if not self._pending and self._ended is None:
             self._wake.clear()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, seconds)):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
         if self._ended is not None:
             raise self._ended
 
-    def take(self) -> tuple[str, Pending] | None:
+    def take(self) -> tuple[str, PendingChange] | None:
         """Return the oldest change that waits; None when there is none."""
         if self._ended is not None:
             raise self._ended
@@ -189,38 +173,40 @@ class EventStreams:
     """Finds subscriptions by cluster and data type."""
 
     def __init__(self) -> None:
-        self._by_cluster: dict[str, dict[DataType, dict[EventStream, None]]] = {}
+        self._streams: dict[tuple[str, DataType], dict[EventStream, None]] = {}
         self._closed: RequestRefused | None = None
 
     def __len__(self) -> int:
-        return sum(len(found) for kinds in self._by_cluster.values() for found in kinds.values())
+        return sum(map(len, self._streams.values()))
 
     @contextmanager
     def registered(self, stream: EventStream) -> Iterator[None]:
         if self._closed is not None:
             raise self._closed
-        kinds = self._by_cluster.setdefault(stream.cluster, {})
-        kinds.setdefault(stream.data_type, {})[stream] = None
+        key = stream.cluster, stream.data_type
+        alike = self._streams.setdefault(key, {})
+        alike[stream] = None
         try:
             yield
         finally:
-            kinds[stream.data_type].pop(stream, None)
-            if not any(kinds.values()):
-                self._by_cluster.pop(stream.cluster, None)
+            del alike[stream]
+            if not alike:
+                del self._streams[key]
 
     def of(self, cluster: str, data_type: DataType) -> tuple[EventStream, ...]:
-        return tuple(self._by_cluster.get(cluster, {}).get(data_type, ()))
+        return tuple(self._streams.get((cluster, data_type), ()))
 
     def end_cluster(self, cluster: str, reason: RequestRefused) -> None:
-        for streams in self._by_cluster.get(cluster, {}).values():
-            for stream in tuple(streams):
+        for data_type in DataType:
+            for stream in self.of(cluster, data_type):
                 stream.end(reason)
 
     def end_all(self, reason: RequestRefused) -> None:
         """End every stream, and accept no more."""
         self._closed = reason
-        for cluster in tuple(self._by_cluster):
-            self.end_cluster(cluster, reason)
+        for streams in self._streams.values():
+            for stream in streams:
+                stream.end(reason)
 
 
 FOLLOWED = (
@@ -294,20 +280,20 @@ class HubObjects(Struct, frozen=True):
             return
         old, new = delta.old, delta.new
         if old is not None and (new is None or uid_of(old) != uid_of(new)):
-            _offer(streams, uid_of(old), PendingDeletion(Action.DELETE))
+            _offer(streams, uid_of(old), PendingChange(Action.DELETE))
             old = None
         if new is None or (data_type is DataType.MANIFEST_BUNDLE and old is not None and not is_work_changed(old, new)):
             return
         action = Action.CREATE if old is None else Action.UPDATE
-        _offer(streams, uid_of(new), PendingObject(delta.key, action))
+        _offer(streams, uid_of(new), PendingChange(action, delta.key))
 
-    def render(self, stream: EventStream, uid: str, change: Pending) -> CloudEvent | None:
+    def render(self, stream: EventStream, uid: str, change: PendingChange) -> CloudEvent | None:
         """Return the event for a change; None when the object has changed its identity since."""
-        if isinstance(change, PendingAnswer):
+        if change.action is None:
             return change.event
         kind = EventType(stream.data_type, SubResource.SPEC, change.action)
         now = self.clock.now()
-        if isinstance(change, PendingDeletion):
+        if change.key is None:
             return deletion_event(uid, stream.cluster, kind, now=now)
         obj = self.cache.get(RESOURCES[stream.data_type], change.key)
         return None if obj is None or uid_of(obj) != uid else object_event(obj, kind, now=now)
@@ -319,11 +305,11 @@ class HubObjects(Struct, frozen=True):
         for uid, obj in present.items():
             version = str(version_of(obj, data_type))
             if known.get(uid) != version or is_deleting(obj):  # older here means that the hub was restored
-                _offer(streams, uid, PendingObject(ObjectKey.of(obj), Action.RESYNC_RESPONSE))
+                _offer(streams, uid, PendingChange(Action.RESYNC_RESPONSE, ObjectKey.of(obj)))
         for uid in known.keys() - present.keys():
-            _offer(streams, uid, PendingDeletion(Action.RESYNC_RESPONSE))
+            _offer(streams, uid, PendingChange(Action.RESYNC_RESPONSE))
         if len(request.id) <= LONGEST_IDENTIFIER:
-            _offer(streams, f"resync {request.id}", PendingAnswer(heartbeat(request.id)))
+            _offer(streams, f"resync {request.id}", PendingChange(event=heartbeat(request.id)))
 
     def list(self, data_type: DataType, cluster: str) -> Sequence[Object]:
         if data_type is DataType.MANAGED_CLUSTER:
@@ -351,6 +337,6 @@ def read_resource_versions(request: CloudEvent) -> dict[str, str]:
     return known
 
 
-def _offer(streams: Sequence[EventStream], uid: str, change: Pending) -> None:
+def _offer(streams: Sequence[EventStream], uid: str, change: PendingChange) -> None:
     for stream in streams:
         stream.offer(uid, change)

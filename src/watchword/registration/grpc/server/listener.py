@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 from grpclib.config import Configuration
@@ -16,20 +16,13 @@ from grpclib.encoding.base import CodecBase
 from grpclib.protocol import Connection, EventsProcessor, H2Protocol
 from grpclib.server import Handler, Server
 from h2.errors import ErrorCodes
-from h2.events import (
-    Event,
-    PingReceived,
-    PriorityUpdated,
-    RemoteSettingsChanged,
-    RequestReceived,
-    StreamReset,
-)
+from h2.events import Event, PingReceived, PriorityUpdated, RemoteSettingsChanged, RequestReceived, StreamReset
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
 from msgspec import Struct
 
 from watchword.api.rate_limit import Rate, TokenBucket, TokenBuckets
-from watchword.http.limits import ConnectionTable, choose_address_limit, choose_connection_limit, descriptor_limit
+from watchword.http.limits import ConnectionTable
 from watchword.http.server import serving_context
 from watchword.kube.files import read_small_file
 from watchword.pki.certificates import Certificate, split_bundle
@@ -68,10 +61,8 @@ class GrpcLimits(Struct, frozen=True, kw_only=True):
         return TokenBuckets(Rate(self.requests_per_second, self.burst), 4 * self.connections)
 
 
-class _Material(Struct, frozen=True):
-    version: tuple[tuple[int, int], ...]
-    context: ssl.SSLContext
-    roots: tuple[Certificate, ...]
+_FileVersions: TypeAlias = tuple[tuple[int, int], ...]
+_Material: TypeAlias = tuple[_FileVersions, ssl.SSLContext, tuple[Certificate, ...]]
 
 
 @dataclass
@@ -88,29 +79,29 @@ class TlsFiles:
         self._held = self._read(self._version())
 
     def context(self) -> ssl.SSLContext:
-        return self._current().context
+        return self._current()[1]
 
     def roots(self) -> tuple[Certificate, ...]:
-        return self._current().roots
+        return self._current()[2]
 
     def _current(self) -> _Material:
         try:
             version = self._version()
-            if self._held is None or self._held.version != version:
+            if self._held is None or self._held[0] != version:
                 self._held = self._read(version)
         except TlsFilesUnusable:  # such as a certificate whose key is not there yet
             if self._held is None:
                 raise
         return self._held
 
-    def _version(self) -> tuple[tuple[int, int], ...]:
+    def _version(self) -> _FileVersions:
         try:
             found = [path.stat() for path in (self.certificate, self.key, self.client_roots)]
         except OSError as cause:
             raise TlsFilesUnusable(f"{cause.filename} cannot be read: {cause.strerror}") from cause
         return tuple((entry.st_mtime_ns, entry.st_ino) for entry in found)
 
-    def _read(self, version: tuple[tuple[int, int], ...]) -> _Material:
+    def _read(self, version: _FileVersions) -> _Material:
         try:
             bundle = read_small_file(self.client_roots, "client CA file")
             roots = split_bundle(bundle)
@@ -119,12 +110,7 @@ class TlsFiles:
             raise TlsFilesUnusable(
                 f"{self.certificate}, {self.key} and {self.client_roots} cannot be used together: {cause}"
             ) from cause
-        return _Material(version, context, roots)
-
-
-def connection_table(limits: GrpcLimits) -> ConnectionTable[Connection]:
-    connections = choose_connection_limit(limits.connections, descriptor_limit())
-    return ConnectionTable(connections, choose_address_limit(connections))
+        return version, context, roots
 
 
 class FrameCounter:
@@ -178,13 +164,13 @@ class BoundedProtocol(H2Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start HTTP/2, unless there are too many connections."""
         super().connection_made(transport)
-        streams = self._listener.limits.streams_per_connection
-        self.connection._connection.update_settings({SettingCodes.MAX_CONCURRENT_STREAMS: streams})  # noqa: SLF001
+        limits = self._listener.limits
+        most = limits.streams_per_connection
+        self.connection._connection.update_settings({SettingCodes.MAX_CONCURRENT_STREAMS: most})  # noqa: SLF001
         self.connection.flush()
         address = transport.get_extra_info("peername")
         if not self._listener.admit(self.connection, str(address[0]) if address else ""):
             abort(self.connection)
-        limits = self._listener.limits
         self.processor = BoundedProcessor(self, limits)
         asyncio.get_running_loop().call_later(limits.authentication_seconds, self._require_authenticated)
 

@@ -5,8 +5,8 @@ import contextlib
 import logging
 import struct
 import uuid
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from grpclib.server import Stream
 from msgspec import Struct, field
 
 from watchword.api.rate_limit import TokenBuckets
+from watchword.http.limits import ConnectionTable, choose_address_limit, choose_connection_limit, descriptor_limit
 from watchword.http.server import delegating_context
 from watchword.kube.client import Client
 from watchword.kube.errors import ApiStatusError, KubeError, Unauthorized, error_from_status
@@ -27,14 +28,7 @@ from watchword.registration.grpc.cloud_events import EventCodec
 from watchword.registration.grpc.server import authorization
 from watchword.registration.grpc.server.authorization import Authenticator, Authorizer
 from watchword.registration.grpc.server.hub_objects import EventStream, EventStreams, HubObjects, heartbeat
-from watchword.registration.grpc.server.listener import (
-    ALPN,
-    GrpcLimits,
-    GrpcListener,
-    TlsFiles,
-    abort,
-    connection_table,
-)
+from watchword.registration.grpc.server.listener import ALPN, GrpcLimits, GrpcListener, TlsFiles, abort
 from watchword.registration.grpc.server.publishing import Publisher, require_cluster_name
 from watchword.runtime.api_server_connection import check_cache_readiness
 from watchword.runtime.cache import Cache
@@ -43,7 +37,7 @@ from watchword.runtime.event_loop import run_until_stopped
 from watchword.runtime.health import HealthEndpoints, serve_health
 from watchword.runtime.manager import first_error
 from watchword.runtime.metrics import Metrics
-from watchword.runtime.prometheus import CollectorRegistry, Counter, Gauge
+from watchword.runtime.prometheus import CollectorRegistry
 from watchword.runtime.write_transports import WriteThroughTransport
 
 _CODES = {
@@ -135,32 +129,17 @@ class Call(Struct, frozen=True):
             ) from cause
 
 
-UNKNOWN = "unknown"
-
-
 class GrpcServerMetrics:
     """The metrics of one gRPC server."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
-            "watchword_grpc_requests",
-            "Requests of agents, by method, data type and the status that they ended with",
-            ["method", "data_type", "status"],
-            registry=registry,
-        )
-        self._sent = Counter("watchword_grpc_events_sent", "Events sent to agents", ["data_type"], registry=registry)
-        self._streams = Gauge("watchword_grpc_streams", "Open subscriptions", registry=registry)
-        self._connections = Gauge("watchword_grpc_connections", "Open connections", registry=registry)
-
-    def watch(self, *, streams: Callable[[], float], connections: Callable[[], float]) -> None:
-        self._streams.set_function(streams)
-        self._connections.set_function(connections)
-
-    def ended(self, method: str, data_type: str, status: Status) -> None:
-        self._requests.labels(method, data_type or UNKNOWN, status.name).inc()
-
-    def sent(self, data_type: str) -> None:
-        self._sent.labels(data_type).inc()
+    def __init__(
+        self, registry: CollectorRegistry, *, streams: Callable[[], float], connections: Callable[[], float]
+    ) -> None:
+        requests = "Requests of agents, by method, data type and the status that they ended with"
+        self.requests = registry.counter("watchword_grpc_requests", requests, "method", "data_type", "status")
+        self.sent = registry.counter("watchword_grpc_events_sent", "Events sent to agents", "data_type")
+        registry.gauge("watchword_grpc_streams", "Open subscriptions").labels().set_function(streams)
+        registry.gauge("watchword_grpc_connections", "Open connections").labels().set_function(connections)
 
 
 _WATCH = cloud_events.Action.WATCH
@@ -170,8 +149,6 @@ class EventService(Struct, frozen=True):
     """Serves Publish and Subscribe."""
 
     authenticator: authorization.Authenticator
-    authorizer: authorization.Authorizer
-    objects: HubObjects
     publisher: Publisher
     metrics: GrpcServerMetrics
     limits: GrpcLimits
@@ -190,8 +167,7 @@ class EventService(Struct, frozen=True):
 
     async def _publish(self, stream: Stream[Any, Any]) -> None:
         call = Call(stream, self.limits)
-
-        async def work(noted: dict[str, str]) -> None:
+        async with self._counted("Publish") as noted:
             caller = await self._authenticate(call)
             event = await call.receive(cloud_events.decode_publish_request)
             kind = cloud_events.EventType.parse(event.type)
@@ -199,27 +175,22 @@ class EventService(Struct, frozen=True):
             await self.publisher.publish(event, caller, call.connection)
             await call.send(cloud_events.Empty())
 
-        await self._ended("Publish", work)
-
     async def _subscribe(self, stream: Stream[Any, Any]) -> None:
-        call = Call(stream, self.limits)
-
-        async def work(noted: dict[str, str]) -> None:
+        call, objects = Call(stream, self.limits), self.publisher.objects
+        async with self._counted("Subscribe") as noted:
             caller = await self._authenticate(call)
             wanted = await call.receive(cloud_events.decode_subscription)
             data_type = cloud_events.parse_data_type(wanted.data_type)
             cluster = require_cluster_name(wanted.cluster)
             noted.update(data_type=data_type, cluster=cluster, user=caller.user.username)
             await self._authorize(caller, cluster, data_type)
-            await self.objects.ensure_followed(data_type)
+            await objects.ensure_followed(data_type)
             events = EventStream(cluster, data_type, caller, call.connection)
-            with self.objects.streams.registered(events):
+            with objects.streams.registered(events):
                 await stream.send_initial_metadata(
                     metadata={cloud_events.SUBSCRIPTION_ID: str(uuid.uuid4()), cloud_events.RESYNC_END: "heartbeat"}
                 )
                 await self._send_events(call, events)
-
-        await self._ended("Subscribe", work)
 
     async def _authenticate(self, call: Call) -> authorization.Caller:
         caller = await self.authenticator.authenticate(call.credential)
@@ -232,7 +203,7 @@ class EventService(Struct, frozen=True):
         access = authorization.choose_access(
             cloud_events.EventType(data_type, cloud_events.SubResource.SPEC, _WATCH), cluster
         )
-        await self.authorizer.authorize(caller, cluster, access)
+        await self.publisher.objects.authorizer.authorize(caller, cluster, access)
 
     async def _send_events(self, call: Call, events: EventStream) -> None:
         """Send changes and heartbeats until the stream ends; review the caller's rights from time to time."""
@@ -242,7 +213,8 @@ class EventService(Struct, frozen=True):
         while True:
             await events.wait(next_heartbeat - loop.time())
             if loop.time() >= next_review:
-                await self._review(call, events)
+                caller = await self.authenticator.authenticate(call.credential)
+                await self._authorize(caller, events.cluster, events.data_type)
                 next_review = loop.time() + authorization.review_interval(events.caller).total_seconds()
             if loop.time() >= next_heartbeat:
                 expires = events.caller.expires_at
@@ -251,21 +223,18 @@ class EventService(Struct, frozen=True):
                 await call.send(heartbeat())
                 next_heartbeat = loop.time() + self.limits.heartbeat_seconds
             change = events.take()
-            event = None if change is None else self.objects.render(events, *change)
+            event = None if change is None else self.publisher.objects.render(events, *change)
             if event is not None:
                 await call.send(event)
-                self.metrics.sent(events.data_type)
+                self.metrics.sent.labels(events.data_type).inc()
 
-    async def _review(self, call: Call, events: EventStream) -> None:
-        caller = await self.authenticator.authenticate(call.credential)
-        await self._authorize(caller, events.cluster, events.data_type)
-
-    async def _ended(self, method: str, work: Callable[[dict[str, str]], Awaitable[None]]) -> None:
-        """Run a call; count and log how it ended, and raise only what the library turns into a status."""
+    @asynccontextmanager
+    async def _counted(self, method: str) -> AsyncIterator[dict[str, str]]:
+        """Count and log how a call ends, with what it notes; raise only what the library turns into a status."""
         noted: dict[str, str] = {}
         status = Status.OK
         try:
-            await work(noted)
+            yield noted
         except (StreamTerminatedError, asyncio.CancelledError):
             status = Status.CANCELLED
             raise
@@ -276,7 +245,7 @@ class EventService(Struct, frozen=True):
             log.info("call refused", method=method, status=status.name, reason=str(error)[:500], **noted)
             raise refusal from error
         finally:
-            self.metrics.ended(method, noted.get("data_type", ""), status)
+            self.metrics.requests.labels(method, noted.get("data_type", "unknown"), status.name).inc()
 
 
 STALE_AFTER = timedelta(minutes=10)
@@ -312,11 +281,10 @@ async def run_grpc_server(
     cache = Cache.of(client, options.follow)
     relayed = client.without_retries()  # agents retry: both together would multiply while the API server is away
     writer = relayed.over(WriteThroughTransport(client.transport, cache.observe_write))
-    authorizer = Authorizer(relayed, cache)
-    objects = HubObjects(cache, EventStreams(), authorizer, clock)
+    objects = HubObjects(cache, EventStreams(), Authorizer(relayed, cache), clock)
     objects.follow()
     authenticator = Authenticator(relayed, clock, options.tls.roots)
-    listener = make_listener(options, authenticator, Publisher(writer, objects, authorizer))
+    listener = make_listener(options, authenticator, Publisher(writer, objects))
     try:
         async with AsyncExitStack() as stack:
             if options.health is not None:
@@ -333,19 +301,12 @@ async def run_grpc_server(
 
 async def load_files(tls: TlsFiles, patience: timedelta = FILES_PATIENCE) -> None:
     """Read the files; on a new hub they appear some seconds after the server. Raises `TlsFilesUnusable` in the end."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(patience.total_seconds()):
-            while not is_loaded(tls):  # noqa: ASYNC110 - files announce nothing
-                await asyncio.sleep(1)
-    tls.load()
-
-
-def is_loaded(tls: TlsFiles) -> bool:
-    try:
-        tls.load()
-    except errors.TlsFilesUnusable:
-        return False
-    return True
+    for _ in range(int(patience.total_seconds())):
+        try:
+            return tls.load()
+        except errors.TlsFilesUnusable:
+            await asyncio.sleep(1)
+    return tls.load()
 
 
 async def serve(
@@ -376,21 +337,12 @@ def health_endpoints(options: GrpcServerOptions, cache: Cache, stop: asyncio.Eve
 
 
 def make_listener(options: GrpcServerOptions, authenticator: Authenticator, publisher: Publisher) -> GrpcListener:
-    objects, counts = publisher.objects, GrpcServerMetrics(options.metrics.registry)
-    table = connection_table(options.limits)
-    service = EventService(
-        authenticator,
-        publisher.authorizer,
-        objects,
-        publisher,
-        counts,
-        options.limits,
-        table.authenticate,
-        options.limits.user_rates(),
-    )
-    listener = GrpcListener([service], EventCodec(), options.limits, table)
-    counts.watch(streams=lambda: len(objects.streams), connections=lambda: len(table))
-    return listener
+    limits, streams = options.limits, publisher.objects.streams
+    most = choose_connection_limit(limits.connections, descriptor_limit())
+    table: ConnectionTable[Connection] = ConnectionTable(most, choose_address_limit(most))
+    counts = GrpcServerMetrics(options.metrics.registry, streams=streams.__len__, connections=table.__len__)
+    service = EventService(authenticator, publisher, counts, limits, table.authenticate, limits.user_rates())
+    return GrpcListener([service], EventCodec(), limits, table)
 
 
 async def drain(listener: GrpcListener, streams: EventStreams) -> None:

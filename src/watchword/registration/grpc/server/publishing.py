@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Hashable
 import orjson
 from msgspec import Struct
 
-from watchword.api import resources
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
@@ -18,42 +17,39 @@ from watchword.api.names import (
     Finalizer,
     Label,
 )
-from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, EVENTS, LEASES, MANAGED_CLUSTERS
+from watchword.api.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    EVENTS,
+    LEASES,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    SERVICE_ACCOUNTS,
+)
 from watchword.api.validation import is_dns_subdomain
 from watchword.credentials.certificates import requests
 from watchword.credentials.certificates.requests import CertificateRequestRefused
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity
 from watchword.kube.client import Client
 from watchword.kube.request_sender import decode
-from watchword.registration.grpc import cloud_events
-from watchword.registration.grpc.cloud_events import RESOURCES, Attribute, CloudEvent, DataType, EventType
+from watchword.registration.grpc.cloud_events import (
+    RESOURCES,
+    Action,
+    Attribute,
+    CloudEvent,
+    DataType,
+    EventType,
+    SubResource,
+)
 from watchword.registration.grpc.errors import RequestRefused, UnknownEventType
-from watchword.registration.grpc.server.authorization import Authorizer, Caller, choose_access
-from watchword.registration.grpc.server.hub_objects import EventStream, HubObjects, PendingAnswer, token_event
+from watchword.registration.grpc.server.authorization import Caller, choose_access
+from watchword.registration.grpc.server.hub_objects import EventStream, HubObjects, PendingChange, token_event
 from watchword.runtime.ensure import add_finalizer, remove_finalizer
 
 _EVENT_FIELDS = (
-    "action",
-    "deprecatedCount",
-    "deprecatedFirstTimestamp",
-    "deprecatedLastTimestamp",
-    "deprecatedSource",
-    "eventTime",
-    "note",
-    "reason",
-    "regarding",
-    "related",
-    "reportingController",
-    "reportingInstance",
-    "series",
-    "type",
+    "action deprecatedCount deprecatedFirstTimestamp deprecatedLastTimestamp deprecatedSource eventTime note reason "
+    "regarding related reportingController reportingInstance series type"
 )
 _REQUEST_FIELDS = ("request", "signerName", "usages", "expirationSeconds")
-
-
-def cluster_of(event: CloudEvent) -> str:
-    """Return the cluster that an event is for; `RequestRefused` when the attribute names none."""
-    return require_cluster_name(event.text(Attribute.CLUSTER_NAME))
 
 
 def require_cluster_name(name: str) -> str:
@@ -145,10 +141,7 @@ def new_certificate_request(sent: Object, cluster: str, user: UserIdentity) -> O
         raise RequestRefused(403, f"the certificate request is not labelled as one of cluster {cluster}")
     asked = _spec(sent)
     spec = {name: asked[name] for name in _REQUEST_FIELDS if asked.get(name) is not None}
-    notes = {
-        Annotation.CSR_USER: user.username,
-        Annotation.CSR_GROUPS: orjson.dumps(sorted(user.groups)).decode(),
-    }
+    notes = {Annotation.CSR_USER: user.username, Annotation.CSR_GROUPS: orjson.dumps(sorted(user.groups)).decode()}
     request = CERTIFICATE_SIGNING_REQUESTS.manifest(
         ObjectKey.of(sent), metadata={"labels": labels, "annotations": notes}, spec=spec
     )
@@ -180,7 +173,7 @@ def renewed_lease(sent: Object, present: Object, cluster: str) -> Object:
 
 
 def recorded_event(sent: Object) -> Object:
-    fields = {name: sent[name] for name in _EVENT_FIELDS if name in sent}
+    fields = {name: sent[name] for name in _EVENT_FIELDS.split() if name in sent}
     return EVENTS.manifest(ObjectKey.of(sent), metadata=_notes(sent), **fields)
 
 
@@ -239,8 +232,8 @@ DELETED = "Deleted"
 class Published(Struct, frozen=True):
     """One event that was authenticated and authorized for its cluster."""
 
-    event: cloud_events.CloudEvent
-    kind: cloud_events.EventType
+    event: CloudEvent
+    kind: EventType
     cluster: str
     caller: Caller
     connection: Hashable
@@ -254,21 +247,17 @@ class Publisher(Struct, frozen=True):
 
     client: Client
     objects: HubObjects
-    authorizer: Authorizer
 
-    async def publish(
-        self, event: cloud_events.CloudEvent, caller: Caller, connection: Hashable
-    ) -> cloud_events.EventType:
+    async def publish(self, event: CloudEvent, caller: Caller, connection: Hashable) -> None:
         """Do what an event asks for, if its sender may; raises what `grpc_error` understands."""
-        kind = cloud_events.EventType.parse(event.type)
-        cluster = cluster_of(event)
+        kind = EventType.parse(event.type)
+        cluster = require_cluster_name(event.text(Attribute.CLUSTER_NAME))
         published = Published(event, kind, cluster, caller, connection)
-        if kind.action is cloud_events.Action.RESYNC_REQUEST and kind.subresource is cloud_events.SubResource.SPEC:
-            await self.authorizer.authorize(caller, cluster, choose_access(kind, cluster))
+        if kind.action is Action.RESYNC_REQUEST and kind.subresource is SubResource.SPEC:
+            await self.objects.authorizer.authorize(caller, cluster, choose_access(kind, cluster))
             await self.objects.ensure_followed(kind.data_type)
-            own = self._own_streams(published)
-            self.objects.resync(event, kind.data_type, own, cluster)
-        elif kind.data_type is cloud_events.DataType.MANIFEST_BUNDLE:
+            self.objects.resync(event, kind.data_type, self._own_streams(published), cluster)
+        elif kind.data_type is DataType.MANIFEST_BUNDLE:
             await self._report_work(published)
         else:
             write = _WRITES.get((kind.data_type, kind.subresource, kind.action))
@@ -276,9 +265,8 @@ class Publisher(Struct, frozen=True):
                 raise UnknownEventType(f"an agent does not send {kind}: send an event that the protocol defines")
             sent = read_payload(event, kind, cluster)
             access = choose_access(kind, cluster, _named(kind, sent))
-            await self.authorizer.authorize(caller, cluster, access)
+            await self.objects.authorizer.authorize(caller, cluster, access)
             await write(self, published, sent)
-        return kind
 
     def _own_streams(self, published: Published) -> list[EventStream]:
         """Return the streams of the very connection: nothing is sent to others that subscribe for the same cluster."""
@@ -286,35 +274,35 @@ class Publisher(Struct, frozen=True):
         return [stream for stream in streams if stream.connection == published.connection]
 
     async def create_cluster(self, _published: Published, sent: Object) -> None:
-        await self.client.create(resources.MANAGED_CLUSTERS, new_cluster(sent))
+        await self.client.create(MANAGED_CLUSTERS, new_cluster(sent))
 
     async def update_cluster(self, published: Published, sent: Object) -> None:
         key = ObjectKey.cluster(published.cluster)
-        present = self.objects.cache.get(resources.MANAGED_CLUSTERS, key)
+        present = self.objects.cache.get(MANAGED_CLUSTERS, key)
         if present is None or is_of_another_version(sent, present):
             # The agent may have read from another replica.
-            present = await self.client.get(resources.MANAGED_CLUSTERS, key)
-        await self.client.update(resources.MANAGED_CLUSTERS, changed_cluster(sent, present))
+            present = await self.client.get(MANAGED_CLUSTERS, key)
+        await self.client.update(MANAGED_CLUSTERS, changed_cluster(sent, present))
 
     async def update_status(self, published: Published, sent: Object) -> None:
-        resource = cloud_events.RESOURCES[published.kind.data_type]
+        resource = RESOURCES[published.kind.data_type]
         await self.client.update(resource, reported_status(sent, published.kind), subresource="status")
 
     async def request_certificate(self, published: Published, sent: Object) -> None:
         request = new_certificate_request(sent, published.cluster, published.caller.user)
-        await self.client.create(resources.CERTIFICATE_SIGNING_REQUESTS, request)
+        await self.client.create(CERTIFICATE_SIGNING_REQUESTS, request)
 
     async def renew_lease(self, published: Published, sent: Object) -> None:
         key = ObjectKey.of(sent)
-        present = self.objects.cache.get(resources.LEASES, key) or await self.client.get(resources.LEASES, key)
-        await self.client.update(resources.LEASES, renewed_lease(sent, present, published.cluster))
+        present = self.objects.cache.get(LEASES, key) or await self.client.get(LEASES, key)
+        await self.client.update(LEASES, renewed_lease(sent, present, published.cluster))
 
     async def create_event(self, _published: Published, sent: Object) -> None:
-        await self.client.create(resources.EVENTS, recorded_event(sent))
+        await self.client.create(EVENTS, recorded_event(sent))
 
     async def update_event(self, _published: Published, sent: Object) -> None:
         """Record the repetition of an Event: agents send its series, and nothing else of it."""
-        await self.client.patch(resources.EVENTS, ObjectKey.of(sent), event_series(sent))
+        await self.client.patch(EVENTS, ObjectKey.of(sent), event_series(sent))
 
     async def request_token(self, published: Published, sent: Object) -> None:
         """Request a token, and send it to the subscription of the same connection alone."""
@@ -324,49 +312,44 @@ class Publisher(Struct, frozen=True):
                 400, "a token request needs an identifier, and a subscription to token requests on its connection"
             )
         account = ObjectKey.of(sent)
-        path = resources.SERVICE_ACCOUNTS.path(account, subresource="token")
+        path = SERVICE_ACCOUNTS.path(account, subresource="token")
         answer = decode(await self.client.request("POST", path, body=token_request(sent)))
         metadata = {"name": account.name, "namespace": account.namespace, "uid": uid_of(sent)}
-        kind = cloud_events.EventType(
-            cloud_events.DataType.TOKEN_REQUEST, cloud_events.SubResource.SPEC, cloud_events.Action.CREATE
-        )
-        event = token_event(
-            {**answer, "metadata": metadata}, uid_of(sent), published.cluster, kind, now=self.objects.clock.now()
-        )
+        answer = {**answer, "metadata": metadata}
+        event = token_event(answer, uid_of(sent), published.cluster, published.kind, now=self.objects.clock.now())
         for stream in streams:
-            stream.offer(uid_of(sent), PendingAnswer(event))
+            stream.offer(uid_of(sent), PendingChange(event=event))
 
     async def _report_work(self, published: Published) -> None:
         kind, cluster, event = published.kind, published.cluster, published.event
-        if (kind.subresource, kind.action) != (cloud_events.SubResource.STATUS, cloud_events.Action.UPDATE):
+        if (kind.subresource, kind.action) != (SubResource.STATUS, Action.UPDATE):
             raise UnknownEventType(f"an agent does not send {kind}: send an event that the protocol defines")
-        await self.authorizer.authorize(published.caller, cluster, choose_access(kind, cluster))
-        present = self._find_work(event.text(cloud_events.Attribute.RESOURCE_ID), cluster)
+        await self.objects.authorizer.authorize(published.caller, cluster, choose_access(kind, cluster))
+        present = self._find_work(event.text(Attribute.RESOURCE_ID), cluster)
         status = work_status(event)
         if present is None:  # deleted meanwhile
             return
-        may_change = ResourceAccess("update", resources.MANIFEST_WORKS, ObjectKey(cluster, ""))
-        await self.authorizer.authorize(published.caller, cluster, may_change)
-        works = resources.MANIFEST_WORKS
+        may_change = ResourceAccess("update", MANIFEST_WORKS, ObjectKey(cluster, ""))
+        await self.objects.authorizer.authorize(published.caller, cluster, may_change)
         if is_true({"status": status}, DELETED):
-            await remove_finalizer(self.client, works, present, Finalizer.MANIFEST_WORK)
+            await remove_finalizer(self.client, MANIFEST_WORKS, present, Finalizer.MANIFEST_WORK)
             return
-        if int(present["metadata"].get("generation") or 0) > event.number(cloud_events.Attribute.RESOURCE_VERSION):
+        if int(present["metadata"].get("generation") or 0) > event.number(Attribute.RESOURCE_VERSION):
             return  # about an earlier version of the work
         if not is_deleting(present):
-            present = await add_finalizer(self.client, works, present, Finalizer.MANIFEST_WORK)
+            present = await add_finalizer(self.client, MANIFEST_WORKS, present, Finalizer.MANIFEST_WORK)
         patch = {"metadata": {"uid": uid_of(present)}, "status": status}
-        await self.client.patch(works, ObjectKey.of(present), patch, subresource="status")
+        await self.client.patch(MANIFEST_WORKS, ObjectKey.of(present), patch, subresource="status")
 
     def _find_work(self, uid: str, cluster: str) -> Object | None:
-        found = self.objects.cache.by_index(resources.MANIFEST_WORKS, "uid", uid) if uid else []
+        found = self.objects.cache.by_index(MANIFEST_WORKS, "uid", uid) if uid else []
         own = [work for work in found if work["metadata"].get("namespace") == cluster]
         if found and not own:
             raise RequestRefused(403, f"the work is not one of cluster {cluster}: correct clustername")
         return next(iter(own), None)
 
 
-def work_status(event: cloud_events.CloudEvent) -> Object:
+def work_status(event: CloudEvent) -> Object:
     """Return the status of a ManifestWork from the data of an event; `RequestRefused` when it is not one."""
     data = event.json()
     conditions, manifests = data.get("conditions") or [], data.get("resourceStatus") or []
@@ -376,23 +359,22 @@ def work_status(event: cloud_events.CloudEvent) -> Object:
     return {"conditions": conditions, "resourceStatus": {"manifests": manifests}}
 
 
-def _named(kind: cloud_events.EventType, sent: Object) -> str:
+def _named(kind: EventType, sent: Object) -> str:
     """Return the name that a right may be restricted to; requests for certificates are created under any name."""
-    unrestricted = kind.data_type in (cloud_events.DataType.CERTIFICATE_REQUEST, cloud_events.DataType.EVENT)
-    return "" if unrestricted and kind.action is cloud_events.Action.CREATE else str(sent["metadata"].get("name") or "")
+    unrestricted = kind.data_type in (DataType.CERTIFICATE_REQUEST, DataType.EVENT)
+    return "" if unrestricted and kind.action is Action.CREATE else str(sent["metadata"].get("name") or "")
 
 
-_SPEC, _STATUS = cloud_events.SubResource.SPEC, cloud_events.SubResource.STATUS
-_WRITES: dict[tuple[cloud_events.DataType, cloud_events.SubResource, cloud_events.Action], Write] = {
-    (cloud_events.DataType.MANAGED_CLUSTER, _SPEC, cloud_events.Action.CREATE): Publisher.create_cluster,
-    (cloud_events.DataType.MANAGED_CLUSTER, _SPEC, cloud_events.Action.UPDATE): Publisher.update_cluster,
-    (cloud_events.DataType.MANAGED_CLUSTER, _STATUS, cloud_events.Action.UPDATE): Publisher.update_status,
-    (cloud_events.DataType.CERTIFICATE_REQUEST, _SPEC, cloud_events.Action.CREATE): Publisher.request_certificate,
-    (cloud_events.DataType.LEASE, _SPEC, cloud_events.Action.UPDATE): Publisher.renew_lease,
-    (cloud_events.DataType.EVENT, _SPEC, cloud_events.Action.CREATE): Publisher.create_event,
-    (cloud_events.DataType.EVENT, _SPEC, cloud_events.Action.UPDATE): Publisher.update_event,
-    (cloud_events.DataType.ADDON, _STATUS, cloud_events.Action.UPDATE): Publisher.update_status,
-    (cloud_events.DataType.ADDON_V1ALPHA1, _STATUS, cloud_events.Action.UPDATE): Publisher.update_status,
-    (cloud_events.DataType.TOKEN_REQUEST, _SPEC, cloud_events.Action.CREATE): Publisher.request_token,
+_WRITES: dict[tuple[DataType, SubResource, Action], Write] = {
+    (DataType.MANAGED_CLUSTER, SubResource.SPEC, Action.CREATE): Publisher.create_cluster,
+    (DataType.MANAGED_CLUSTER, SubResource.SPEC, Action.UPDATE): Publisher.update_cluster,
+    (DataType.MANAGED_CLUSTER, SubResource.STATUS, Action.UPDATE): Publisher.update_status,
+    (DataType.CERTIFICATE_REQUEST, SubResource.SPEC, Action.CREATE): Publisher.request_certificate,
+    (DataType.LEASE, SubResource.SPEC, Action.UPDATE): Publisher.renew_lease,
+    (DataType.EVENT, SubResource.SPEC, Action.CREATE): Publisher.create_event,
+    (DataType.EVENT, SubResource.SPEC, Action.UPDATE): Publisher.update_event,
+    (DataType.ADDON, SubResource.STATUS, Action.UPDATE): Publisher.update_status,
+    (DataType.ADDON_V1ALPHA1, SubResource.STATUS, Action.UPDATE): Publisher.update_status,
+    (DataType.TOKEN_REQUEST, SubResource.SPEC, Action.CREATE): Publisher.request_token,
 }
 """What agents may send besides resyncs and the status of works."""

@@ -1,24 +1,37 @@
-"""Searches what a test leaves for people and programs to read: objects, Events, log, metrics, arguments of programs."""
+"""Searches what a test leaves for people and programs to read: objects, Events, log, metrics, arguments of programs.
+
+It is a plugin of pytest: a test fails when a secret of its control plane, a key or a token can be read there. The
+mark `plants_secrets` is for tests that put secrets into objects on purpose, which are not searched.
+"""
 
 import base64
 import binascii
+import os
 import re
 import secrets
 import string
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
+from typing import Any
 from urllib.parse import quote
 
 import orjson
+import pytest
+import pytest_asyncio
 
 from watchword.api import resources
 from watchword.api.bootstrap import KEY_TOKEN_SECRET
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.sensitive import Sensitive
 from watchword.kube.client import Client
-from watchword.testing.errors import SecretLeaked
+from watchword.testing.plane import Plane
 
 _ALPHABET = string.ascii_lowercase + string.digits
 SHORTEST = 8  # below that, a match could be chance
+
+
+class SecretLeaked(AssertionError):
+    """A secret was found where no secret may be; the message names the place, not the value."""
 
 
 class Canary:
@@ -131,3 +144,86 @@ def secret_values(secret: Object) -> Iterator[bytes]:
 def log_lines(text: str) -> Iterable[str]:
     """Return the lines of a captured output that a program logged; what a command prints may be a secret."""
     return (line for line in text.splitlines() if line.startswith("{") and '"event": ' in line)
+
+
+LEAKS = pytest.StashKey[LeakSearch]()
+ARGUMENTS = pytest.StashKey[list[bytes]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark, and watch the arguments of programs."""
+    config.addinivalue_line("markers", "plants_secrets: puts secrets into objects on purpose, which are not searched")
+    arguments: list[bytes] = []
+    config.stash[ARGUMENTS] = arguments
+
+    def note(event: str, values: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen":
+            arguments.extend(os.fsencode(part) for part in values[1] if isinstance(part, str | bytes | os.PathLike))
+
+    sys.addaudithook(note)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test whose log, or the arguments of a program that it started, show a secret."""
+    report = yield
+    if report.when == "teardown" and report.passed:
+        leaks = item.stash.get(LEAKS, None) or LeakSearch()
+        logged = "\n".join(line for _, text in report.sections for line in log_lines(text))
+        arguments = item.config.stash[ARGUMENTS]
+        found = leaks.find("the log", logged.encode())
+        found += leaks.find("the arguments of a program", b"\n".join(arguments))
+        arguments.clear()
+        if found:
+            report.outcome, report.longrepr = "failed", "; ".join(found)
+    return report
+
+
+@pytest.fixture
+def canary(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Iterator[Canary]:
+    """Plants secrets; when the test ends, its output and log are searched for them."""
+    planted = Canary()
+    yield planted
+    printed = capfd.readouterr()
+    planted.assert_not_leaked("standard output", printed.out)
+    planted.assert_not_leaked("standard error", printed.err)
+    planted.assert_not_leaked("the log", caplog.text)
+
+
+@pytest_asyncio.fixture
+async def plane(request: pytest.FixtureRequest, plane: Plane) -> AsyncIterator[Plane]:
+    """The plugin's control plane, searched when the test ends."""
+    yield plane
+    await _require_no_leaks(request.node, plane)
+
+
+@pytest_asyncio.fixture
+async def private_plane(request: pytest.FixtureRequest, private_plane: Plane) -> AsyncIterator[Plane]:
+    """The same for a control plane of the test's own."""
+    yield private_plane
+    await _require_no_leaks(request.node, private_plane)
+
+
+async def _require_no_leaks(item: pytest.Item, plane: Plane) -> None:
+    """Search every object of this process, or on another server the readable ones of this test's namespaces."""
+    leaks = item.stash[LEAKS] = LeakSearch()
+    if item.get_closest_marker("plants_secrets") is not None:
+        return
+    stored = (
+        [(kind, record.body) for kind in plane.store.buckets() for record in plane.store.records(kind)]
+        if plane.store
+        else []
+    )
+    for name in plane.namespaces if plane.is_shared else ():
+        for kind in (resources.SECRETS, resources.CONFIG_MAPS, resources.CORE_EVENTS):
+            listed = await plane.client().list_raw(kind, namespace=name)
+            stored += [(kind.group_resource, bytes(item)) for item in listed.items]
+    texts: dict[str, list[bytes]] = {}
+    for collection, body in stored:
+        texts.setdefault(collection, []).append(body)
+    for body in texts.pop(resources.SECRETS.group_resource, ()):
+        leaks.learn(orjson.loads(body))
+    texts.pop(resources.MANIFEST_WORKS.group_resource, None)  # users deploy Secrets with them
+    found = [row for name, bodies in texts.items() for row in leaks.find(name, b"\n".join(bodies))]
+    if found:
+        raise SecretLeaked("; ".join(found))

@@ -1,26 +1,36 @@
-"""Exchanges a Kubernetes token for a registry token with exactly the allowed actions."""
+"""The token service of a registry: exchanges a Kubernetes token for one with exactly the allowed actions."""
 
 import asyncio
 import base64
-import binascii
+import os
 import re
 import secrets
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import orjson
+import structlog
 from msgspec import Struct
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey, Resource
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
+from watchword.http.limits import ServerLimits
+from watchword.http.server import HttpServer
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may, review_token
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
+from watchword.pki.authority import Authority
 from watchword.pki.jwt import TokenSigner
 from watchword.runtime.clock import Clock
-from watchword.runtime.prometheus import CollectorRegistry, Counter
+from watchword.runtime.health import HealthEndpoints, serve_health
+from watchword.runtime.metrics import Metrics
+from watchword.runtime.prometheus import CollectorRegistry, CounterSeries, MetricFamily
 
 IMAGE_STREAMS = Resource("image.openshift.io", "v1", "imagestreams", "ImageStream")
 """The resource in whose `layers` subresource OpenShift expresses the rights to images.
@@ -72,23 +82,14 @@ def _parse(word: str) -> Scope | None:
 
 
 TOKEN_PATHS = ("/token", "/auth")
+RESULTS = {200: "granted", 400: "invalid", 401: "refused", 503: "unavailable"}
 BACKDATE = timedelta(seconds=10)  # the clock of the registry may be behind
 
 
-class TokenCounts:
-    """How requests for registry tokens ended."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._answers = Counter(
-            "watchword_registry_token",
-            "Requests for a registry token, by how they ended",
-            ["result"],
-            registry=registry,
-        )
-
-    def answered(self, result: str) -> None:
-        """Count an answer: granted, refused, invalid or unavailable."""
-        self._answers.labels(result).inc()
+def token_counter(registry: CollectorRegistry) -> MetricFamily[CounterSeries]:
+    """Return what counts answers: granted, refused, invalid or unavailable."""
+    about = "Requests for a registry token, by how they ended"
+    return registry.counter("watchword_registry_token", about, "result")
 
 
 class TokenServiceOptions(Struct, frozen=True):
@@ -100,14 +101,6 @@ class TokenServiceOptions(Struct, frozen=True):
     lifetime: timedelta = timedelta(minutes=5)
 
 
-class Question(Struct, frozen=True):
-    """A request for a registry token."""
-
-    password: Sensitive[str]
-    service: str
-    scopes: tuple[Scope, ...]
-
-
 class TokenService(Struct, frozen=True):
     """Answers the requests of the Docker registry token specification, by GET and by POST."""
 
@@ -115,30 +108,31 @@ class TokenService(Struct, frozen=True):
     signer: TokenSigner
     clock: Clock
     options: TokenServiceOptions
-    counts: TokenCounts
+    answers: MetricFamily[CounterSeries]
 
     async def handle(self, request: Request) -> Response:
         """Answer one request; every refusal looks the same, whatever its reason."""
         if request.path not in TOKEN_PATHS:
             return _error(404, "NOT_FOUND", "ask for /token")
-        question = read_question(request)
-        if question is None:
-            self.counts.answered("refused")
+        response = await self._answer(request)
+        self.answers.labels(RESULTS[response.status]).inc()
+        return response
+
+    async def _answer(self, request: Request) -> Response:
+        password, parameters = read_password(request)
+        if not password:
             return self._unauthorized("give the token of a service account as the password")
-        if question.service != self.options.service:
-            self.counts.answered("invalid")
+        if next((value for name, value in parameters if name == "service"), "") != self.options.service:
             return _error(400, "INVALID", f"this service issues tokens for {self.options.service} alone")
+        scopes = parse_scopes(value for name, value in parameters if name == "scope")
         try:
-            who = await review_token(self.client, question.password, audiences=self.options.audiences)
+            who = await review_token(self.client, password, audiences=self.options.audiences)
             if who is None:
-                self.counts.answered("refused")
                 return self._unauthorized("the token is not accepted: it may have expired, or its Secret may be gone")
-            allowed = await asyncio.gather(*(self._allowed(who, scope) for scope in question.scopes))
-            self.counts.answered("granted")
-            return self._token(who, [scope for scope in allowed if scope.actions])
+            allowed = await asyncio.gather(*(self._allowed(who, scope) for scope in scopes))
         except KubeError:
-            self.counts.answered("unavailable")
             return _error(503, "UNAVAILABLE", "the API server did not answer; try again")
+        return self._token(who, [scope for scope in allowed if scope.actions])
 
     async def _allowed(self, who: UserIdentity, scope: Scope) -> Scope:
         needed = [(action, required_access(scope, action)) for action in scope.actions]
@@ -168,19 +162,13 @@ class TokenService(Struct, frozen=True):
         return _error(401, "UNAUTHORIZED", message, challenge)
 
 
-def read_question(request: Request) -> Question | None:
-    """Read a request; None when it carries no password."""
-    if request.method == "POST":
-        parameters = request.form()
-        fields = dict(parameters)
-        password = fields.get("password", "") if fields.get("grant_type") == "password" else ""
-    else:
-        password, parameters = _basic_password(request.header("Authorization")), request.query
-    if not password:
-        return None
-    service = next((value for name, value in parameters if name == "service"), "")
-    scopes = parse_scopes(value for name, value in parameters if name == "scope")
-    return Question(Sensitive(password), service, tuple(scopes))
+def read_password(request: Request) -> tuple[Sensitive[str], Iterable[tuple[str, str]]]:
+    """Return the password of a request, empty when it carries none, and its parameters."""
+    if request.method != "POST":
+        return Sensitive(_basic_password(request.header("Authorization"))), request.query
+    parameters = request.form()
+    fields = dict(parameters)
+    return Sensitive(fields.get("password", "") if fields.get("grant_type") == "password" else ""), parameters
 
 
 def _basic_password(header: str) -> str:
@@ -189,7 +177,7 @@ def _basic_password(header: str) -> str:
         return ""
     try:
         text = base64.b64decode(encoded.strip(), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError, ValueError):
+    except ValueError:  # no base64, or no UTF-8 inside
         return ""
     return text.partition(":")[2]
 
@@ -197,3 +185,62 @@ def _basic_password(header: str) -> str:
 def _error(status: int, code: str, message: str, *headers: tuple[str, str]) -> Response:
     body = {"errors": [{"code": code, "message": message}], "details": message}
     return Response(status, (("Content-Type", "application/json"), *headers), orjson.dumps(body))
+
+
+LIMITS = ServerLimits(connections=1024, header_bytes=64 * 1024, body_bytes=64 * 1024, request_seconds=10.0)
+
+
+class RegistryAuthOptions(Struct, frozen=True):
+    """Where the token service listens and what it signs with."""
+
+    service: TokenServiceOptions
+    serve: tuple[str, int]
+    authority: Authority
+    tls: ssl.SSLContext | None = None
+    health: tuple[str, int] | None = None
+
+
+async def run_registry_auth(
+    client: Client,
+    options: RegistryAuthOptions,
+    *,
+    clock: Clock,
+    stop: asyncio.Event,
+    started: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Serve registry tokens until asked to stop; `started` is told the port."""
+    metrics = Metrics()
+    signer = TokenSigner(options.authority.key, (options.authority.certificate.der,))
+    service = TokenService(client, signer, clock, options.service, token_counter(metrics.registry))
+    server = HttpServer(service.handle, LIMITS, context=options.tls)
+    log: Any = structlog.get_logger("watchword.registry-auth")
+    async with AsyncExitStack() as stack:
+        if options.health is not None:
+            await stack.enter_async_context(serve_health(HealthEndpoints(metrics.registry), *options.health))
+        port = await server.start(*options.serve)
+        stack.push_async_callback(server.stop)
+        log.info("serving", host=options.serve[0], port=port, service=options.service.service)
+        started(port)
+        await stop.wait()
+
+
+def load_signing_authority(key: Path, certificate: Path, *, now: datetime, create: bool = False) -> Authority:
+    """Return the key and certificate that sign registry tokens; with `create`, make them when neither exists."""
+    if create and not key.exists() and not certificate.exists():
+        made = Authority.make("watchword-registry-auth", now=now)
+        _write_private(key, made.key.pem.reveal())
+        certificate.write_bytes(made.certificate.pem)
+    return Authority.from_pem(certificate.read_bytes(), key.read_bytes())
+
+
+def serving_tls(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)

@@ -1,1 +1,0 @@
-"""A token service for registries: Kubernetes decides who may pull and push."""
