@@ -14,19 +14,18 @@ import pytest
 from tests.accounts.cluster_profiles import install_cluster_profiles
 from tests.accounts.fleet import AccountsFleet
 from tests.accounts.guides import CONSUMERS, GUIDE, command, example
+from tests.helpers.server_decision import grant
 
 from watchword.accounts.exports import PROVIDER
 from watchword.api import yaml
 from watchword.api.accounts import copy_name
 from watchword.api.meta import ObjectKey
+from watchword.api.names import service_account_user
 from watchword.api.resources import (
     CLUSTER_PROFILES,
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
     MANAGED_SERVICE_ACCOUNTS,
     SECRETS,
 )
-from watchword.testing.builders import a_cluster_role
 from watchword.testing.eventually import eventually
 
 
@@ -44,13 +43,8 @@ async def a_readable_account(fleet: AccountsFleet) -> tuple[str, str]:
     member = await fleet.cluster(labels={"set": name})
     await fleet.declare(namespace, "robot")
     role = fleet.plane.unique("namespace-reader")
-    await fleet.client.create(CLUSTER_ROLES, a_cluster_role(role, verbs=["list"], of=["namespaces"]))
-    binding = CLUSTER_ROLE_BINDINGS.manifest(
-        ObjectKey.cluster(role),
-        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        subjects=[{"kind": "ServiceAccount", "namespace": member.namespace, "name": "robot"}],
-    )
-    await fleet.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    rule = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}
+    await grant(fleet.client, ObjectKey.cluster(role), [rule], service_account_user(member.namespace, "robot"))
     await fleet.secret(ObjectKey(namespace, copy_name(member.name, "robot")))
     return namespace, member.name
 

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from tests.addons.fleet import AddonFleet
 from tests.helpers.fleet import AUTOMATIC
+from tests.helpers.server_decision import grant
 
 from watchword.api import yaml
 from watchword.api.meta import Object, ObjectKey
@@ -109,11 +110,7 @@ async def test_command_that_is_named_for_a_role_suffices(deployed: AddonFleet) -
 async def test_author_of_templates_cannot_extend_the_list(deployed: AddonFleet) -> None:
     author = ObjectKey.cluster(deployed.plane.unique("author"))
     rule = {"apiGroups": [RBAC_GROUP], "resources": ["clusterroles"], "verbs": ["get", "update", "patch"]}
-    await deployed.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(author, rules=[rule]))
-    reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": author.name}
-    subjects = [{"apiGroup": RBAC_GROUP, "kind": "User", "name": author.name}]
-    binding = CLUSTER_ROLE_BINDINGS.manifest(author, roleRef=reference, subjects=subjects)
-    await deployed.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    await grant(deployed.client, author, [rule], author.name)
     labels = {"metadata": {"labels": {Label.ADDON_GRANTABLE: "true"}}}
 
     with pytest.raises(Forbidden):

@@ -9,15 +9,15 @@ import pytest
 from playwright.async_api import Browser, expect
 from tests.dashboard.browsing import FIRST_ROW, Visit, signed_in, visit
 from tests.dashboard.connection_breaker import breakable
-from tests.dashboard.harness import ShiftedClock, a_person
+from tests.dashboard.harness import ShiftedClock, a_person, read
 from tests.dashboard.test_board import set_conditions
 from tests.helpers.credential_fleet import CredentialFleet, a_condition
+from tests.helpers.server_decision import grant
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, MANAGED_CLUSTERS
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS, MANAGED_CLUSTERS
 from watchword.dashboard.viewers import REVIEWED_EVERY
-from watchword.testing.builders import a_cluster_role, a_cluster_role_binding
 from watchword.testing.plane import Plane
 
 pytestmark = [pytest.mark.real_time, pytest.mark.planes("embedded"), pytest.mark.timeout(300)]
@@ -120,9 +120,7 @@ async def test_withdrawn_right_removes_the_rows_from_the_page(
     await hub.cluster("edge-1")
     person, token = await a_person(plane, "viewer")
     user, clock = f"system:serviceaccount:{person.namespace}:viewer", ShiftedClock(plane.clock)
-    role = a_cluster_role("viewer", verbs=["list"], of=["managedclusters"], group=CLUSTER_GROUP)
-    await hub.client.create(CLUSTER_ROLES, role)
-    await hub.client.create(CLUSTER_ROLE_BINDINGS, a_cluster_role_binding("viewer", role="viewer", users=[user]))
+    await grant(hub.client, ObjectKey.cluster("viewer"), [read("managedclusters", CLUSTER_GROUP)], user)
 
     async with visit(plane, browser, login=True, clock=clock) as visited:
         await visited.page.goto(visited.served.url)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest_asyncio
 from tests.dashboard.harness import a_person, allow, read
+from tests.helpers.server_decision import grant
 from tests.registration.grpc.test_reviews import CountingTransport
 
 from watchword.api.meta import ObjectKey
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from watchword.api.resources import CLUSTER_ROLE_BINDINGS
 from watchword.dashboard.sources import CLUSTERS, DASHBOARD_SOURCES
 from watchword.dashboard.viewers import ReviewedRights
 from watchword.kube.client import Client
-from watchword.testing.builders import a_cluster_role, a_cluster_role_binding
 from watchword.testing.plane import Plane
 
 CLUSTER_GROUP = "cluster.open-cluster-management.io"
@@ -69,9 +69,8 @@ async def test_withdrawn_right_on_a_whole_kind_is_noticed_with_the_next_new_clus
     plane: Plane, rights: CountedRights
 ) -> None:
     name = plane.unique("viewer")
-    role = a_cluster_role(name, verbs=["list"], of=["managedclusters"], group=CLUSTER_GROUP)
-    await plane.client().create(CLUSTER_ROLES, role)
-    await plane.client().create(CLUSTER_ROLE_BINDINGS, a_cluster_role_binding(name, role=name, users=[rights.user]))
+    rule = {"apiGroups": [CLUSTER_GROUP], "resources": ["managedclusters"], "verbs": ["list"]}
+    await grant(plane.client(), ObjectKey.cluster(name), [rule], rights.user)
     before = await rights.viewers.see(rights.cookie)
     await plane.client().delete(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(name))
     rights.places.add("edge-10")

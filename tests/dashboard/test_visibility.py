@@ -8,20 +8,19 @@ import orjson
 import pytest
 from tests.dashboard.harness import DashboardHarness, a_person, a_request, allow, open_dashboard, read
 from tests.helpers.credential_fleet import CredentialFleet
+from tests.helpers.server_decision import grant
 
 from watchword.api.crds.accounts import ACCOUNT_CRDS
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
     MANAGED_CLUSTERS,
 )
 from watchword.dashboard.sources import DASHBOARD_SOURCES, PROBE_EVERY
 from watchword.kube.access_reviews import UserIdentity, may
 from watchword.runtime.manifests import establish_crds
-from watchword.testing.builders import a_cluster_role, a_cluster_role_binding
 from watchword.testing.plane import Plane
 
 CLUSTER_GROUP = "cluster.open-cluster-management.io"
@@ -123,9 +122,7 @@ async def test_right_that_is_taken_away_hides_the_rows_within_a_minute(
     await hub.cluster("edge-1")
     person, token = await a_person(plane, "late")
     rule, user = plane.unique("viewer"), f"system:serviceaccount:{person.namespace}:late"
-    role = a_cluster_role(rule, verbs=["list"], of=["managedclusters"], group=CLUSTER_GROUP)
-    await plane.client().create(CLUSTER_ROLES, role)
-    await plane.client().create(CLUSTER_ROLE_BINDINGS, a_cluster_role_binding(rule, role=rule, users=[user]))
+    await grant(plane.client(), ObjectKey.cluster(rule), [read("managedclusters", CLUSTER_GROUP)], user)
     await login_dashboard.sign_in(token)
 
     async with login_dashboard.live() as live:
@@ -159,9 +156,7 @@ async def test_kubeconfig_with_few_rights_shows_what_it_may_and_names_the_rest(
     plane: Plane, hub: CredentialFleet
 ) -> None:
     await hub.everything()
-    role = a_cluster_role("some", verbs=["list", "watch"], of=["managedclusters"], group=CLUSTER_GROUP)
-    await plane.client().create(CLUSTER_ROLES, role)
-    await plane.client().create(CLUSTER_ROLE_BINDINGS, a_cluster_role_binding("some", role="some", users=["viewer"]))
+    await grant(plane.client(), ObjectKey.cluster("some"), [read("managedclusters", CLUSTER_GROUP)], "viewer")
 
     async with open_dashboard(plane, plane.client("viewer")) as dashboard:
         await dashboard.open_address()

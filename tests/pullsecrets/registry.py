@@ -18,10 +18,11 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
+from tests.helpers.server_decision import grant
 
 from watchword.api import yaml
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import ROLE_BINDINGS, ROLES
+from watchword.api.names import service_account_user
 from watchword.kube.client import Client
 from watchword.pki.authority import Authority
 from watchword.pullsecrets.registry_auth import RegistryAuthOptions, TokenServiceOptions, run_registry_auth
@@ -125,10 +126,7 @@ async def allow(client: Client, account: ObjectKey, *verbs: str) -> None:
     """Let an account use the images of its namespace."""
     key = ObjectKey(account.namespace, f"images-{account.name}")
     rule = {"apiGroups": ["image.openshift.io"], "resources": ["imagestreams/layers"], "verbs": list(verbs)}
-    await client.create(ROLES, ROLES.manifest(key, rules=[rule]))
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": key.name}
-    subject = {"kind": "ServiceAccount", "namespace": account.namespace, "name": account.name}
-    await client.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(key, roleRef=role, subjects=[subject]))
+    await grant(client, key, [rule], service_account_user(account.namespace, account.name))
 
 
 def _configuration(registry: Registry) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.helpers.server_decision import grant
 from tests.pullsecrets.harness import PullSecretHarness, token_of
 
 from watchword.api.meta import ObjectKey
 from watchword.api.pull_secrets import BOUND, CONFIGURATION
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES
+from watchword.api.resources import CONFIG_MAPS, NAMESPACES
 from watchword.api.time import rfc3339
 from watchword.cli.lists import ListRequest
 from watchword.cli.status import describe_findings, render_inventory, summarise
@@ -179,8 +180,4 @@ async def test_user_who_may_not_read_secrets_is_told_only_where_pull_secrets_are
 
 async def _may_read_config_maps(cluster: PullSecretHarness, user: str) -> None:
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]
-    await cluster.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster("config-maps"), rules=rules))
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "config-maps"}
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
-    binding = CLUSTER_ROLE_BINDINGS.manifest(ObjectKey.cluster("config-maps"), roleRef=reference, subjects=[subject])
-    await cluster.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    await grant(cluster.client, ObjectKey.cluster("config-maps"), rules, user)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.helpers.server_decision import grant
 from tests.pullsecrets.harness import REGISTRY, PullSecretHarness, claims_of, content_of, is_filled, token_of
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, uid_of
@@ -18,8 +19,6 @@ from watchword.api.pull_secrets import (
     LABEL_PULL_SECRETS,
 )
 from watchword.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
     EVENTS,
     NAMESPACES,
     PODS,
@@ -407,12 +406,7 @@ async def _grant(cluster: PullSecretHarness, user: str) -> None:
     name = cluster.plane.unique("no-tokens")
     kinds = ["secrets", "serviceaccounts", "namespaces", "configmaps", "services", "events"]
     rules = [{"apiGroups": ["", "events.k8s.io"], "resources": kinds, "verbs": ["*"]}]
-    role = CLUSTER_ROLES.manifest(ObjectKey.cluster(name), rules=rules)
-    await cluster.client.create(CLUSTER_ROLES, role)
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
-    binding = CLUSTER_ROLE_BINDINGS.manifest(ObjectKey.cluster(name), roleRef=reference, subjects=[subject])
-    await cluster.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    await grant(cluster.client, ObjectKey.cluster(name), rules, user)
 
 
 def _labels(value: str | None) -> Object:

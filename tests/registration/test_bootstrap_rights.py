@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.helpers.fleet import FleetHarness, PlaneConnector
+from tests.helpers.server_decision import grant
 
 from watchword.api.meta import ObjectKey
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC_GROUP
 from watchword.kube.transport import Transport
 from watchword.registration.csr.driver import USERS
 
@@ -43,16 +43,7 @@ class ConnectorAs(PlaneConnector):
 async def test_an_agent_joins_though_it_may_not_watch_managed_clusters(fleet: FleetHarness) -> None:
     name = fleet.name()
     user = f"bootstrap-of-{name}"
-    role = ObjectKey.cluster(user)
-    await fleet.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(role, rules=RULES))
-    await fleet.client.create(
-        CLUSTER_ROLE_BINDINGS,
-        CLUSTER_ROLE_BINDINGS.manifest(
-            role,
-            roleRef={"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": user},
-            subjects=[{"apiGroup": RBAC_GROUP, "kind": "User", "name": user}],
-        ),
-    )
+    await grant(fleet.client, ObjectKey.cluster(user), RULES, user)
     fleet.start_hub({USERS.flag: user})
 
     fleet.start_agent(name, connector=ConnectorAs(fleet.plane, user=user))

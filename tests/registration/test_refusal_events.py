@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from tests.helpers.fleet import AGENT, AUTOMATIC, FleetHarness, PlaneConnector
+from tests.helpers.server_decision import grant
 from tests.registration.test_join import request_with_another_key
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import Annotation, ConditionType, Finalizer, Label
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
-    CLUSTER_ROLE_BINDINGS,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
     NAMESPACES,
-    RBAC_GROUP,
     SECRETS,
 )
 from watchword.credentials.certificates.agent import request_manifest
@@ -23,7 +22,6 @@ from watchword.credentials.driver import CredentialSubject, WantedCredential
 from watchword.kube.client import Client
 from watchword.pki.keys import PrivateKey
 from watchword.registration.aws_irsa.options import MANAGED_ARN
-from watchword.registration.hub.installation import BOOTSTRAP_ROLE
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, is_told
 
@@ -66,10 +64,8 @@ async def test_renewal_for_a_cluster_that_is_not_accepted_is_told(fleet: FleetHa
     name = fleet.name()
     await fleet.client.create(MANAGED_CLUSTERS, a_cluster(name))
     user, groups = f"{OCM}:{name}:agent", (f"{OCM}:{name}", f"{OCM}:managed-clusters")
-    role = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": BOOTSTRAP_ROLE}
-    subject = {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
-    binding = CLUSTER_ROLE_BINDINGS.manifest(ObjectKey.cluster(name), roleRef=role, subjects=[subject])
-    await fleet.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"], "verbs": ["create"]}
+    await grant(fleet.client, ObjectKey.cluster(name), [rule], user)
     fleet.start_hub(AUTOMATIC)
 
     wanted = WantedCredential(name, CredentialSubject(user, groups))

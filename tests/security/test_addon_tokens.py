@@ -6,13 +6,13 @@ import contextlib
 
 import pytest
 from tests.addons.fleet import AddonFleet
-from tests.helpers.server_decision import until_refused
+from tests.helpers.server_decision import grant, until_refused
 from tests.security.compromised_agent import taken_over
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import ConditionType
 from watchword.api.rbac import rules_of
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC_GROUP, SERVICE_ACCOUNTS
+from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.credentials.certificates.requests import GRPC_SERVER_USER
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Forbidden
@@ -89,11 +89,5 @@ async def test_grpc_server_has_tokens_of_addons(addons: AddonFleet, agent: tuple
 async def grpc_server(addons: AddonFleet) -> Client:
     """Return a client with the rights of the gRPC server."""
     role = addons.members.plane.unique("grpc-server")
-    await addons.client.create(
-        CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(role), rules=rules_of(SERVER_RULES))
-    )
-    reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
-    subject = {"kind": "User", "apiGroup": RBAC_GROUP, "name": GRPC_SERVER_USER}
-    binding = CLUSTER_ROLE_BINDINGS.manifest(ObjectKey.cluster(role), roleRef=reference, subjects=[subject])
-    await addons.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    await grant(addons.client, ObjectKey.cluster(role), rules_of(SERVER_RULES), GRPC_SERVER_USER)
     return addons.members.plane.fresh_client(GRPC_SERVER_USER)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.helpers.server_decision import until_refused
+from tests.helpers.server_decision import grant, until_refused
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import UNNAMED_EXECUTOR, WORK_GROUP
-from watchword.api.resources import MANIFEST_WORKS, RBAC_GROUP, ROLE_BINDINGS, ROLES
+from watchword.api.resources import MANIFEST_WORKS
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.registration.hub import installation
@@ -28,10 +28,7 @@ async def an_author(plane: Plane, namespace: str, executors: Sequence[str] = ())
         rule = {"apiGroups": [WORK_GROUP], "resources": ["manifestworks"], "verbs": ["execute-as"]}
         rules.append({**rule, "resourceNames": list(executors)})
     client = plane.client()
-    await client.create(ROLES, ROLES.manifest(key, rules=rules))
-    role = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": key.name}
-    subject = {"apiGroup": RBAC_GROUP, "kind": "User", "name": key.name}
-    await client.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(key, roleRef=role, subjects=[subject]))
+    await grant(client, key, rules, key.name)
     return plane.client(key.name)
 
 

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from tests.helpers.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from tests.helpers.fleet import AUTOMATIC, run_fleet
+from tests.helpers.server_decision import grant
 from tests.work.work_environment import WorkEnvironment
 
 from watchword.api.cluster import Cluster
@@ -68,10 +69,7 @@ async def test_a_kind_that_may_not_be_watched_is_looked_at_from_time_to_time(sit
     cluster, hub = await narrow(site)
     rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "patch", "delete"]}]
     key = ObjectKey.cluster(site.plane.unique("spaces"))
-    await site.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(key, rules=rules))
-    await site.client.create(
-        CLUSTER_ROLE_BINDINGS, a_cluster_role_binding(key.name, role=key.name, users=[site.identity])
-    )
+    await grant(site.client, key, rules, site.identity)
     site.start(client=cluster, hub=hub)
     name = site.plane.unique("made")
     await site.has("w", NAMESPACES.manifest(ObjectKey.cluster(name), metadata={"labels": {"a": "1"}}))

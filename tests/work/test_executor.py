@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
+from tests.helpers.server_decision import grant
 from tests.work.work_environment import WorkEnvironment
 
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import service_account_user
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, RBAC_GROUP, ROLE_BINDINGS, ROLES
 from watchword.kube.errors import AlreadyExists
 
@@ -25,14 +27,7 @@ async def may(site: WorkEnvironment, verbs: list[str], resources: list[str], gro
     """Let the executor do this in the cluster's namespace."""
     name = site.plane.unique("right")
     rules = [{"apiGroups": [group], "resources": resources, "verbs": verbs}]
-    await site.client.create(ROLES, ROLES.manifest(ObjectKey(site.namespace, name), rules=rules))
-    subject = {"kind": "ServiceAccount", "namespace": site.namespace, "name": EXECUTOR}
-    binding = ROLE_BINDINGS.manifest(
-        ObjectKey(site.namespace, name),
-        roleRef={"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
-        subjects=[subject],
-    )
-    await site.client.create(ROLE_BINDINGS, binding)
+    await grant(site.client, ObjectKey(site.namespace, name), rules, service_account_user(site.namespace, EXECUTOR))
 
 
 def message_in(work: Object) -> str:

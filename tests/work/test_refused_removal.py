@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.helpers.server_decision import grant
 from tests.work.work_environment import WorkEnvironment
 
 from watchword.api.conditions import find_condition
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, MANIFEST_WORKS
+from watchword.api.resources import CLUSTER_ROLES, MANIFEST_WORKS
 from watchword.testing.builders import a_cluster_role_binding
 from watchword.testing.eventually import eventually, is_gone
 
@@ -20,9 +21,7 @@ async def role(site: WorkEnvironment) -> ObjectKey:
     key = ObjectKey.cluster(site.plane.unique("careful-agent"))
     own = {"apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": ["*"]}
     rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": KEEPING}, own]
-    await site.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(key, rules=rules))
-    binding = a_cluster_role_binding(key.name, role=key.name, users=[key.name])
-    await site.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    await grant(site.client, key, rules, key.name)
     site.start(client=site.plane.client(key.name))
     return key
 
@@ -77,8 +76,7 @@ async def test_work_that_was_never_applied_goes_without_the_right_to_its_objects
         {"apiGroups": ["work.open-cluster-management.io"], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
     ]
-    await site.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(ObjectKey.cluster(user), rules=rules))
-    await site.client.create(CLUSTER_ROLE_BINDINGS, a_cluster_role_binding(user, role=user, users=[user]))
+    await grant(site.client, ObjectKey.cluster(user), rules, user)
     site.start(client=site.plane.client(user))
     await site.has("w", a_cluster_role_binding(user + "-granted", role="view", users=["robot"]))
     await site.says("w", "Applied", "False")

@@ -8,9 +8,11 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.helpers.server_decision import grant
 
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.resources import MANIFEST_WORKS, PODS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
+from watchword.api.names import service_account_user
+from watchword.api.resources import MANIFEST_WORKS, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.kube.client import Client
 from watchword.kube.connect import connect, endpoint_of, make_client
@@ -57,11 +59,8 @@ def work_with(kubeconfig: bytes) -> Object:
 async def connect_as_tenant(kubeconfig: Path, hub: Client) -> Client:
     """Return a client of an account that may create ManifestWorks for cluster1, and nothing else."""
     rule = {"apiGroups": [MANIFEST_WORKS.group], "resources": [MANIFEST_WORKS.plural], "verbs": ["create"]}
-    role = {"apiGroup": ROLES.group, "kind": "Role", "name": TENANT.name}
-    subject = {"kind": "ServiceAccount", "name": TENANT.name, "namespace": TENANT.namespace}
     await hub.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(TENANT))
-    await hub.create(ROLES, ROLES.manifest(TENANT, rules=[rule]))
-    await hub.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(TENANT, roleRef=role, subjects=[subject]))
+    await grant(hub, TENANT, [rule], service_account_user(TENANT.namespace, TENANT.name))
     issued = await request_token(hub, TENANT, expiration_seconds=600)
     bearer = Credential(authorization=Sensitive(f"Bearer {issued.token.reveal()}"))
     return make_client(endpoint_of(read_kubeconfig(kubeconfig).choose("hub").cluster), FixedCredential(bearer))

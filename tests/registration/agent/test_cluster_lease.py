@@ -9,10 +9,11 @@ from datetime import timedelta
 from random import Random
 
 import pytest
+from tests.helpers.server_decision import grant
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import CLUSTER_LEASE, ConditionType
-from watchword.api.resources import LEASES, MANAGED_CLUSTERS, RBAC_GROUP, ROLE_BINDINGS, ROLES
+from watchword.api.resources import LEASES, MANAGED_CLUSTERS
 from watchword.kube.errors import Conflict
 from watchword.registration.agent.cluster_status import LeaseRenewalReconciler
 from watchword.registration.agent.hub_connection import HubConnection
@@ -68,10 +69,7 @@ async def an_agent(plane: Plane, verbs: list[str], *, has_joined: bool = True) -
     name, admin = await plane.namespace("edge"), plane.client()
     key, user = ObjectKey(name, "lease-keeper"), f"agent-of-{name}"
     rules = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}]
-    await admin.create(ROLES, ROLES.manifest(key, rules=rules))
-    reference = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": key.name}
-    subjects = [{"apiGroup": RBAC_GROUP, "kind": "User", "name": user}]
-    await admin.create(ROLE_BINDINGS, ROLE_BINDINGS.manifest(key, roleRef=reference, subjects=subjects))
+    await grant(admin, key, rules, user)
     await admin.create(LEASES, a_lease(namespace=name, holder="the hub"))
     connection, hub = HubConnection(), plane.client(user)
     await connection.use(hub.transport, own=True)

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.helpers.server_decision import until_refused
+from tests.helpers.server_decision import grant, until_refused
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import HUB_FINALIZERS, Annotation, Label
 from watchword.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTERS,
 )
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.registration.hub import installation as prerequisites
-from watchword.testing.builders import a_cluster_role_binding
 from watchword.testing.plane import Plane
 
 CLUSTER_GROUP = MANAGED_CLUSTERS.group
@@ -46,10 +43,7 @@ class Hub:
             {"apiGroups": [group], "resources": [resource], "verbs": [verb], "resourceNames": [about or cluster]}
             for verb, group, resource, about in rights
         ]
-        key = ObjectKey.cluster(name)
-        await self.client.create(CLUSTER_ROLES, CLUSTER_ROLES.manifest(key, rules=rules))
-        binding = a_cluster_role_binding(name, role=name, users=[name])
-        await self.client.create(CLUSTER_ROLE_BINDINGS, binding)
+        await grant(self.client, ObjectKey.cluster(name), rules, name)
         return self.plane.client(name)
 
     async def needs(self, resource: Resource, new: Object, old: Object | None, rights: Sequence[Right]) -> bool:
