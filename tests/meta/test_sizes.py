@@ -39,6 +39,14 @@ def test_no_function_is_too_long() -> None:
     assert found == []
 
 
+def test_source_as_a_whole_keeps_its_limits() -> None:
+    modules = whole().modules
+
+    assert len(modules) <= 620
+    assert sum(module.lines for module in modules) <= 80_000
+    assert sum(module.import_lines for module in modules) <= 8_000
+
+
 def test_every_module_has_a_docstring() -> None:
     assert [module.name for module in whole().modules if not module.has_docstring] == []
 

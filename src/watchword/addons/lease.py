@@ -100,7 +100,7 @@ def agent_role(instance: AddonInstance, name: str, rules: list[Object]) -> list[
 
 
 def agent_deployment(instance: AddonInstance, name: str, labels: dict[str, str], image: str, *args: str) -> Object:
-    """Return the agent's Deployment: one replica that runs as that account and holds the add-on's own credential."""
+    """Return the agent's Deployment: one replica, with the account of `lease_manifests` and the add-on's credential."""
     addon = instance.addon.name
     container = {
         "name": "agent",

@@ -27,10 +27,12 @@ def names_of(rows: Sequence[Manifest]) -> list[str]:
     return [f"{resource.kind.lower()}/{ObjectKey.of(obj)}" for resource, obj in rows]
 
 
-async def list_if_served(client: Client, kind: Resource, **scope: Any) -> list[Object]:
+async def list_if_served(
+    client: Client, kind: Resource, *, namespace: str = "", labels: str = "", fields: str = ""
+) -> list[Object]:
     """Return the objects of a kind in this namespace, with these labels or fields; none where it is not served."""
     try:
-        return (await client.list(kind, **scope)).items
+        return (await client.list(kind, namespace=namespace, labels=labels, fields=fields)).items
     except NotFound:
         return []
 

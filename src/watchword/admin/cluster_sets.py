@@ -55,7 +55,9 @@ class ClusterSetAdmin(Struct, frozen=True):
         found = await get_named(self.client, MANAGED_CLUSTER_SETS, ObjectKey.cluster(name))
         members = [row.clusters for row in await self.rows() if row.found["metadata"]["name"] == name]
         if members and members[0]:
-            advice = f"take them out with `watchword clusterset remove {name} {members[0][0]}`, or move them to another"
+            advice = (
+                f"remove them with `watchword clusterset remove {name} {members[0][0]}`, or add them to another set"
+            )
             if _selects_by_labels(found):
                 advice = "it selects them by labels: label them otherwise, or change its clusterSelector"
             raise OperationRefused(f"cluster set {name} has clusters ({', '.join(members[0][:3])}): {advice}")

@@ -60,7 +60,8 @@ async def ensure_token(store: TokenStore, spec: TokenSpec, *, now: datetime, dry
     present = choose_reusable_token(records, spec, now=now)
     if present is not None:
         return present
-    token, expires = spec.token or BootstrapToken.generate(), now + spec.ttl if spec.ttl else None
+    token = spec.token or BootstrapToken.generate()
+    expires = now + spec.ttl if spec.ttl else None
     record = TokenRecord(token, expires=expires, description=DESCRIPTION, groups=spec.groups)
     await store.create(record, dry_run=dry_run)
     return record

@@ -1,5 +1,6 @@
 """`watchword accept`: accepts clusters that have asked to join."""
 
+from functools import partial
 from typing import Any
 
 import click
@@ -7,7 +8,7 @@ import click
 from watchword.admin.accept import AdmissionResult, ClusterAcceptor, HubAdmin
 from watchword.admin.wait import ObjectWaiter
 from watchword.cli.connection_options import ClusterConnection, cluster_arguments, cluster_options
-from watchword.cli.options import flag, many, split, text
+from watchword.cli.options import flag, many, named, split
 from watchword.cli.output import print_progress, show_result
 from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.health.formatting import format_key
@@ -17,7 +18,7 @@ from watchword.runtime.clock import SystemClock
 @click.command("accept")
 @cluster_arguments("accept")
 @many("--requesters", help="Further users whose requests are approved, separated by commas.")
-@text("--request", help="Name of the certificate request to approve, when several are pending.")
+@named("--request", default="", help="Name of the certificate request to approve, when several are pending.")
 @flag(
     "--skip-approve-check",
     help="Approve requests of any user, and accept without a request; label and subject must still match.",
@@ -36,9 +37,8 @@ async def command(connection: ClusterConnection, clusters: tuple[str, ...], outp
     async with connection.client() as client:
         acceptor = ClusterAcceptor(HubAdmin(client, SystemClock(), dry_run), terms, print_progress)
         waiter = ObjectWaiter(client, wait, print_progress) if wait is not None and not dry_run else None
-        decisions = [
-            await (acceptor.accept_and_wait(name, waiter) if waiter else acceptor.accept(name)) for name in clusters
-        ]
+        accept = acceptor.accept if waiter is None else partial(acceptor.accept_and_wait, waiter=waiter)
+        decisions = [await accept(name) for name in clusters]
     documents = [_document(decision) for decision in decisions]
     show_result(documents, output, lambda: "\n".join(_sentence(each, dry_run=dry_run) for each in decisions))
 

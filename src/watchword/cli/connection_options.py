@@ -21,7 +21,6 @@ from watchword.cli.options import (
     named,
     output_option,
     split,
-    text,
     wait_options,
     with_options,
 )
@@ -137,8 +136,11 @@ def connection_options(command: F) -> F:
             type=click.Path(path_type=Path),
             help="Path of the kubeconfig; by default $KUBECONFIG or ~/.kube/config.",
         ),
-        text(
-            "--context", shell_complete=complete_contexts, help="Context of the kubeconfig; by default the current one."
+        named(
+            "--context",
+            default="",
+            shell_complete=complete_contexts,
+            help="Context of the kubeconfig; by default the current one.",
         ),
     )
     @wraps(command)

@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from datetime import timedelta
 
 import click
 from msgspec import Struct
 
 from watchword.cli.options import argument, duration, flag, gathered, many, text
+from watchword.cli.output import interruptible
 from watchword.cli.secret_input import HELP, TOKEN_VARIABLE, SecretReader
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.discovery.discover import (
@@ -49,7 +51,9 @@ class DiscoveryPlan(Struct, frozen=True):
         discovery = ClusterDiscovery(HttpsClientFactory(), PollOptions(self.timeout), progress)
         if self.by_token is not None:
             return await discovery.by_token(self.by_token)
-        return await discovery.by_document(await read_document(self.by_document, sys.stdin.buffer))
+        with interruptible() if self.by_document == STANDARD_INPUT else nullcontext():
+            document = await read_document(self.by_document, sys.stdin.buffer)
+        return await discovery.by_document(document)
 
 
 def choose_plan(flags: DiscoveryFlags, secrets: SecretReader, *, timeout: timedelta) -> DiscoveryPlan:

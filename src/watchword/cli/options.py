@@ -1,4 +1,4 @@
-"""The options that commands share, and the connection to the cluster that they name."""
+"""Types and options that commands share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from watchword.local.data_directory import FleetDirectory
 
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 
 
 class AliasedOption(click.Option):
@@ -38,8 +37,10 @@ class NonEmpty(click.Parameter):
 
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
         value, source = super().consume_value(ctx, opts)
-        if source is ParameterSource.COMMANDLINE and (value == "" or (isinstance(value, list | tuple) and "" in value)):
-            raise click.BadParameter("the text is empty: name something, or leave it out", ctx, self)
+        given = value if isinstance(value, list | tuple) else [value]
+        is_empty = any(isinstance(each, str) and not each.strip(" ,") for each in given)
+        if is_empty and source is ParameterSource.COMMANDLINE:
+            raise click.BadParameter("the text is empty: give a value", ctx, self)
         return value, source
 
 

@@ -13,7 +13,7 @@ from watchword.admin.unjoin import find_membership
 from watchword.admin.wait import ObjectWaiter
 from watchword.cli.connection_options import ClusterConnection, cluster_name, cluster_options
 from watchword.cli.join import HubChoice, HubPlan, hub_access_options, within
-from watchword.cli.options import flag, many, named, option, split, text, with_options
+from watchword.cli.options import flag, many, named, option, split, with_options
 from watchword.cli.output import confirm, echo, print_progress, show_result
 from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.health.formatting import format_key
@@ -30,7 +30,7 @@ OPTIONS = (
     ),
     flag("--take-over", help="On the hub: approve a new key for the name of an accepted cluster."),
     many("--requesters", help="With --take-over: further users whose requests are approved."),
-    text("--request", help="With --take-over: name of the request to approve, when several are pending."),
+    named("--request", default="", help="With --take-over: name of the request to approve, when several are pending."),
     option(
         "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
     ),

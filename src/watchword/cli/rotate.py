@@ -14,7 +14,7 @@ from watchword.admin.wait import ObjectWaiter
 from watchword.api.meta import ObjectKey
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.connection_options import ClusterConnection, cluster_arguments, cluster_options, clusters_option
-from watchword.cli.options import F, argument, duration, flag, many, named, text, with_options
+from watchword.cli.options import F, argument, duration, flag, many, named, with_options
 from watchword.cli.output import confirm, echo, print_progress
 from watchword.health.formatting import format_count
 from watchword.health.hub_reader import require_hub
@@ -70,7 +70,12 @@ async def _renew(
 
 @click.group("rotate", invoke_without_command=True)
 @flag("--all", "everything", help="Renew the credentials of all clusters, add-ons and accounts.")
-@text("--selector", "-l", help="Label selector of clusters: renew their credentials, of their add-ons and accounts.")
+@named(
+    "--selector",
+    "-l",
+    default="",
+    help="Label selector of clusters: renew their credentials and those of their add-ons and accounts.",
+)
 @many("--kind", "kinds", type=click.Choice(KINDS), help="Renew only credentials of this kind; repeatable.")
 @renewal_options
 @click.pass_context

@@ -15,7 +15,7 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.cli._exit_codes import ExitCode
 from watchword.cli.connection_options import ClusterConnection, cluster_options, clusters_option, connection_options
 from watchword.cli.lists import ListRequest, list_options
-from watchword.cli.options import NewFile, argument, flag, many, named, option, parse_duration_flag, split, text
+from watchword.cli.options import NewFile, argument, flag, many, named, option, parse_duration_flag, split
 from watchword.cli.output import confirm, echo, print_progress, show_result, without_managed_fields
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ for _verb in (kubeconfig, grant, export, exec_credential):
     command.add_command(_verb)
 
 
-_namespace_option = click.option(
+_namespace_option = named(
     "--namespace", "-n", required=True, help="Namespace of a cluster, or one bound to a cluster set."
 )
 
@@ -189,7 +189,7 @@ _namespace_option = click.option(
 @many("--audiences", help="Audiences of the token, separated by commas; by default that of the API server.")
 @option("--validity", default="24h", help="Lifetime of each token.")
 @flag("--no-rotation", help="Do not renew the token before it expires.")
-@text("--ttl", help="Delete the account after this time; never by default.")
+@named("--ttl", default="", help="Delete the account after this time; never by default.")
 @cluster_options(dry_run=True, wait="the token is at the hub", output=True)
 async def create(connection: ClusterConnection, name: str, output: str, wait: timedelta | None, **flags: Any) -> None:
     """Create an account; one that exists stays as it is."""

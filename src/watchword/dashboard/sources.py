@@ -45,8 +45,8 @@ class Source(Struct, frozen=True):
     def access(self, part: str = "") -> ResourceAccess:
         if part and self.resource is MANAGED_CLUSTERS:
             return ResourceAccess("get", self.resource, ObjectKey.cluster(part))
-        if self.single:
-            return ResourceAccess("get", self.resource, ObjectKey(self.scope.namespace, self.single))
+        if self.single_name:
+            return ResourceAccess("get", self.resource, ObjectKey(self.scope.namespace, self.single_name))
         return ResourceAccess("list", self.resource, ObjectKey(part or self.scope.namespace, ""))
 
     def holds(self, obj: Object) -> bool:
@@ -59,7 +59,7 @@ class Source(Struct, frozen=True):
         return (key.namespace or key.name) if self.divisible else ""
 
     @property
-    def single(self) -> str:
+    def single_name(self) -> str:
         """The name of the one object that it consists of, empty for many."""
         field, _, name = self.scope.fields.partition("=")
         return name if field == "metadata.name" else ""
@@ -113,7 +113,7 @@ async def _probe(client: Client, source: Source) -> str | None:
         return "" if source.optional else "the server does not know the kind: is this a hub?"
     except Forbidden:
         return "the server does not let you read them"
-    watch = ResourceAccess("watch", source.resource, ObjectKey(scope.namespace, source.single))
+    watch = ResourceAccess("watch", source.resource, ObjectKey(scope.namespace, source.single_name))
     return None if await can_i(client, watch) else "the server does not let you watch them"
 
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
+from watchword.api.expiring_map import ExpiringMap
 from watchword.api.sensitive import Sensitive
 from watchword.dashboard.sources import DASHBOARD_SOURCES, Source
 from watchword.kube.access_reviews import UserIdentity, may, review_token, who_am_i
@@ -36,7 +37,7 @@ class SessionStore(Struct):
     """Sessions by the hash of their cookie, and the one code that opens the next; `redeemed` is told of its use."""
 
     redeemed: Callable[[], None] = lambda: None
-    _sessions: dict[bytes, Session] = field(default_factory=dict)
+    _sessions: ExpiringMap[bytes, Session] = field(default_factory=lambda: ExpiringMap(MOST_SESSIONS))
     _code: tuple[str, datetime] | None = None
 
     def code(self, now: datetime) -> str:
@@ -56,20 +57,16 @@ class SessionStore(Struct):
         return True
 
     def open(self, session: Session, now: datetime) -> str:
-        self._sessions = {key: each for key, each in self._sessions.items() if now < each.ends}
-        while len(self._sessions) >= MOST_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-        cookie = secrets.token_urlsafe(SECRET_BYTES)
-        self._sessions[_hash(cookie)] = session
+        cookie, seconds = secrets.token_urlsafe(SECRET_BYTES), (session.ends - now).total_seconds()
+        self._sessions.put(_hash(cookie), session, now=now.timestamp(), seconds=seconds)
         return cookie
 
     def find(self, cookie: str, now: datetime) -> Session | None:
         """Return the session of a cookie, None when there is none or it has ended."""
-        found = self._sessions.get(_hash(cookie))
-        return found if found is not None and now < found.ends else None
+        return self._sessions.get(_hash(cookie), now=now.timestamp())
 
     def close(self, cookie: str) -> None:
-        self._sessions.pop(_hash(cookie), None)
+        self._sessions.forget(_hash(cookie).__eq__)
 
 
 def _hash(cookie: str) -> bytes:

@@ -184,10 +184,10 @@ HEALTH = {
     PullSecretHealth.HEALTHY: InventoryHealth.GOOD,
 }
 CAUSES = {
-    PullSecretHealth.EXPIRED: "`watchword pull-secrets` may not run",
+    PullSecretHealth.EXPIRED: "perhaps `watchword pull-secrets` is not running",
     PullSecretHealth.CORRUPT: "its content cannot be read",
     PullSecretHealth.EMPTY: "no token was issued, and events on it say why",
-    PullSecretHealth.OVERDUE: "its renewal is overdue, and `watchword pull-secrets` may not run",
+    PullSecretHealth.OVERDUE: "its renewal is overdue: perhaps `watchword pull-secrets` is not running",
 }
 
 

@@ -67,7 +67,7 @@ def controllers(connection: ApiServerConnection, clock: Clock, *, image: str = "
 
 
 def _image_trigger(cache: Cache, root: Resource) -> Trigger:
-    """Trigger everything of a kind when the operator's own Deployment has another image, not when it is deleted."""
+    """Trigger everything of a kind when the operator's own Deployment gets another image."""
 
     def keys(obj: Object) -> Iterable[ObjectKey]:
         is_operator = ObjectKey.of(obj) == OPERATOR and cache.get(resources.DEPLOYMENTS, OPERATOR) is not None

@@ -16,7 +16,7 @@ PULL_SECRETS = ObjectKey(PULL_SECRETS_NAMESPACE, "watchword-pull-secrets")
 REGISTRY_AUTH = ObjectKey(REGISTRY_AUTH_NAMESPACE, "watchword-registry-auth")
 PULL_SECRETS_ROLE = "watchword:pull-secrets"
 PULL_SECRETS_OWN_ROLE = "watchword:pull-secrets-own"
-REGISTRY_AUTH_ROLE = "watchword:registry-token-service"  # "watchword:registry-auth" is bound in 0.1.0's namespace
+REGISTRY_AUTH_ROLE = "watchword:registry-token-service"  # 0.1.0 bound "watchword:registry-auth" to another account
 SIGNING_SECRET = "watchword-registry-auth"  # noqa: S105 - the name of a Secret
 TOKEN_PORT = 5001
 

@@ -12,6 +12,7 @@ from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource
 from watchword.api.names import Annotation
 from watchword.api.resources import RBAC_GROUP
 from watchword.kube import errors
+from watchword.kube.client import PatchType
 from watchword.runtime.api_errors import describe_api_error, is_field_conflict
 from watchword.runtime.diff import Comparison, choose_changes
 from watchword.runtime.ensure import ApplyPolicy, apply_object, difference_digest, with_preconditions
@@ -37,14 +38,15 @@ class ExecutorWriter(Struct, frozen=True):
         return await self.objects.get(resource, key)
 
     async def create(self, resource: Resource, obj: Object, /) -> Object:
-        return await self._write("POST", ObjectRef(resource, ObjectKey.of(obj)), obj)
+        return await self._write("POST", ObjectRef(resource, ObjectKey.of(obj)), obj, content_type="application/json")
 
     async def patch(self, resource: Resource, key: ObjectKey, patch: Mapping[str, Any], /) -> Object:
         return await self._write("PATCH", ObjectRef(resource, key), patch)
 
     async def apply(self, resource: Resource, obj: Object, /, *, manager: str, force: bool) -> Object:
         target = ObjectRef(resource, ObjectKey.of(obj))
-        return await self._write("PATCH", target, obj, fieldManager=manager, force="true" if force else "false")
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        return await self._write("PATCH", target, obj, content_type=PatchType.APPLY, **query)
 
     async def delete(self, resource: Resource, key: ObjectKey, /, *, uid: str) -> None:
         await self.permissions.require(self.step.executor, self.step.verbs, self.step.target)

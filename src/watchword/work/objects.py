@@ -11,7 +11,7 @@ from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, ObjectRef, Resource, is_deleting, is_owned_by, uid_of
 from watchword.api.names import ConditionType
 from watchword.api.resources import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS
-from watchword.kube.client import Client, PatchType
+from watchword.kube.client import Client, PatchType, object_path
 from watchword.kube.errors import ApiStatusError, Forbidden, NotFound
 from watchword.kube.request_sender import decode
 from watchword.kube.rest_mapper import RestMapper
@@ -45,12 +45,18 @@ class ObjectClient(Struct, frozen=True):
         return self._store(resource, await self.client.get(resource, key))
 
     async def write(
-        self, method: str, target: ObjectRef, body: Mapping[str, Any], *, tried_by: Client | None = None, **query: str
+        self,
+        method: str,
+        target: ObjectRef,
+        body: Mapping[str, Any],
+        *,
+        content_type: str = PatchType.MERGE,
+        tried_by: Client | None = None,
+        **query: str,
     ) -> Object:
         """Send a request to create or patch an object; one that is `tried_by` another client changes nothing."""
         resource, key = target.resource, target.key
-        path = resource.path(namespace=key.namespace) if method == "POST" else resource.path(key)
-        content_type = "application/json" if method == "POST" else PatchType.APPLY if query else PatchType.MERGE
+        path = resource.path(namespace=key.namespace) if method == "POST" else object_path(resource, key)
         query = {"fieldManager": FIELD_MANAGER, **query, "dryRun": "All" if tried_by else ""}
         client = tried_by or self.client
         stored = decode(await client.request(method, path, body=body, query=query, content_type=content_type))

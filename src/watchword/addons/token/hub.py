@@ -106,9 +106,10 @@ class TokenInfrastructureStep(Struct, frozen=True):
         ours, ensure = is_made_for(addon), self.ensurer.ensure
         agents = [] if state.cluster is None else self.cluster_subjects.subjects(state.cluster.object)
         # One after the other: no right to an account, and no binding to a role, that turns out to belong to others.
-        made, *_ = [
-            await ensure(resource, wanted, ours=ours) for resource, wanted in token_manifests(addon, account, agents)
-        ]
+        (kind, wanted), *rights = token_manifests(addon, account, agents)
+        made = await ensure(kind, wanted, ours=ours)
+        for resource, right in rights:
+            await ensure(resource, right, ours=ours)
         for name in service_accounts(addon.cluster, addon.name):
             if name != account:
                 await self.ensurer.remove(SERVICE_ACCOUNTS, ObjectKey(addon.cluster, name), ours=ours)

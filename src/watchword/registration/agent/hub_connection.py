@@ -46,7 +46,7 @@ class ConnectionReport(Struct):
 
     async def report(self, cluster: Client, own: Cache, secret: ObjectKey, random: Random) -> None:
         """Keep the annotations of the Secret as they should be; makes the Secret when there is none."""
-        failures = made = 0
+        failures, made, made_at = 0, 0, 0.0
         own.add_handler(SECRETS, lambda _: self.changed.set())  # a note of which a stale cache knew nothing
         while True:
             await self.changed.wait()
@@ -54,8 +54,10 @@ class ConnectionReport(Struct):
                 await asyncio.sleep(PATIENCE_SECONDS)
             self.changed.clear()
             try:
-                made = made + 1 if await self._write(cluster, own, secret) else 0
-                failures = max(0, made - 1)  # made twice: another program deletes it
+                is_made, now = await self._write(cluster, own, secret), asyncio.get_running_loop().time()
+                if is_made or now - made_at > RETRY.limit:
+                    made, made_at = made + 1 if is_made else 0, now
+                failures = max(0, made - 1) if is_made else 0  # made again: another program deletes it
             except KubeError:  # this cluster's own API server is down, or the cache is behind it
                 self.changed.set()
                 failures += 1

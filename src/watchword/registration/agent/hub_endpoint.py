@@ -82,7 +82,7 @@ class HubEndpoint(Struct):
             return None
 
     def new_configuration(self) -> ClusterEntry | None:
-        """Return the entry of the bootstrap kubeconfig when an administrator changed it since; None else."""
+        """Return the entry of the bootstrap kubeconfig when an administrator has changed it since, otherwise None."""
         configured, current = self.configured(), self.current
         if configured is None or current is None:
             return None

@@ -148,7 +148,7 @@ HUB_TRUST = """\
   ]
 }
 """
-"""Lets the agent's role assume the role of its cluster, when all four tags agree; as the design spaces it."""
+"""Lets the agent's role assume the role of its cluster, when all four tags agree; with the design's whitespace."""
 
 CREATOR_ACTIONS = (
     "CreateRole DeleteRole UpdateAssumeRolePolicy PutRolePolicy DeleteRolePolicy AttachRolePolicy DetachRolePolicy "

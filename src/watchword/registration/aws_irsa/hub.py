@@ -65,15 +65,15 @@ class AwsIdentities(Struct):
             await self.verify(record)
             return []
         changes = [str(change) for change in await self.roles.apply(record.identity.role)]
-        return (
-            [*changes, "mapping restored"] if await (await self.mappings.current()).repair(record.identity) else changes
-        )
+        mapping = await self.mappings.current()
+        return [*changes, "mapping restored"] if await mapping.repair(record.identity) else changes
 
     async def verify(self, record: IdentityRecord) -> None:
         """Raise `IdentityMissing` unless role and mapping are as the cluster needs them."""
         identity = record.identity
         differences = [f"not yet: {change}" for change in await self.roles.find_differences(identity.role)]
-        if not await (await self.mappings.current()).is_correct(identity):
+        mapping = await self.mappings.current()
+        if not await mapping.is_correct(identity):
             differences.append(f"the role is not mapped to user {identity.user} and the cluster's group")
         if differences:
             raise IdentityMissing(

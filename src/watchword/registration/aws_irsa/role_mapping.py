@@ -164,8 +164,8 @@ def with_entry(text: str, entry: Entry) -> str:
         return text
     kept = without_role(text, entry[ROLE])
     present = read_entries(kept)
-    edited = _appended(kept, entry)
-    if _reads_as(edited, wanted := [*present, dict(entry)]):
+    edited, wanted = _appended(kept, entry), [*present, dict(entry)]
+    if _reads_as(edited, wanted):
         return edited
     has_comments = _COMMENT.search(_QUOTED.sub("", kept)) is not None
     if has_comments or not all(_is_text(value) for each in present for value in each.values()):

@@ -56,7 +56,7 @@ def decide_empty_condition(*, empty: bool) -> Condition:
 
 
 def sets_affected_by(reader: Reader, cluster: Object) -> list[ObjectKey]:
-    """Return the sets that a change of this cluster can matter to: it left, or it is the first. Most matter to none."""
+    """Return the sets that a change of this cluster can matter to: it left, or it is the first."""
     current = reader.get(MANAGED_CLUSTERS, ObjectKey.of(cluster))
     known = reader.list(MANAGED_CLUSTER_SETS)
     missing = BUILT_IN_SETS.keys() - {found["metadata"]["name"] for found in known}

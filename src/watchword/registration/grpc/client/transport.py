@@ -60,7 +60,8 @@ def _require_whole_kind(target: RequestTarget, request: Request, cluster: str) -
     asked = {request.parameter("fieldSelector"), request.parameter("labelSelector")}
     is_own = asked <= {"", f"metadata.name={cluster}", f"{Label.CLUSTER_NAME}={cluster}"}
     if not is_own or target.key.namespace not in ("", cluster):
-        raise make_refusal(400, "BadRequest", f"over gRPC, cluster {cluster} reads all of its objects of a kind")
+        advice = "over gRPC a cluster reads all of its objects of a kind: leave selectors and other namespaces out"
+        raise make_refusal(400, "BadRequest", advice)
 
 
 ANSWER_SECONDS = 10.0

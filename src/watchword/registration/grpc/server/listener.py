@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import structlog
 from grpclib.config import Configuration
@@ -62,7 +62,12 @@ class GrpcLimits(Struct, frozen=True, kw_only=True):
 
 
 _FileVersions: TypeAlias = tuple[tuple[int, int], ...]
-_Material: TypeAlias = tuple[_FileVersions, ssl.SSLContext, tuple[Certificate, ...]]
+
+
+class _Material(NamedTuple):
+    version: _FileVersions
+    context: ssl.SSLContext
+    roots: tuple[Certificate, ...]
 
 
 @dataclass
@@ -79,15 +84,15 @@ class TlsFiles:
         self._held = self._read(self._version())
 
     def context(self) -> ssl.SSLContext:
-        return self._current()[1]
+        return self._current().context
 
     def roots(self) -> tuple[Certificate, ...]:
-        return self._current()[2]
+        return self._current().roots
 
     def _current(self) -> _Material:
         try:
             version = self._version()
-            if self._held is None or self._held[0] != version:
+            if self._held is None or self._held.version != version:
                 self._held = self._read(version)
         except TlsFilesUnusable:  # such as a certificate whose key is not there yet
             if self._held is None:
@@ -110,7 +115,7 @@ class TlsFiles:
             raise TlsFilesUnusable(
                 f"{self.certificate}, {self.key} and {self.client_roots} cannot be used together: {cause}"
             ) from cause
-        return version, context, roots
+        return _Material(version, context, roots)
 
 
 class FrameCounter:
