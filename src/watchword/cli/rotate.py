@@ -70,7 +70,7 @@ async def _renew(
 
 @click.group("rotate", invoke_without_command=True)
 @flag("--all", "everything", help="Renew the credentials of all clusters, add-ons and accounts.")
-@text("--selector", "-l", help="Label selector of clusters: renew their credentials, of their add-ons and accounts.")
+@text("--selector", "-l", help="Label selector of clusters: renew credentials of them, their add-ons and accounts.")
 @many("--kind", "kinds", type=click.Choice(KINDS), help="Renew only credentials of this kind; repeatable.")
 @renewal_options
 @click.pass_context
