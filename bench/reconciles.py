@@ -86,7 +86,7 @@ def a_secret(number: int, source: random.Random) -> bytes:
 
 
 async def megabytes_of_secrets(count: int = SECRETS_CACHED) -> tuple[float, float]:
-    """Return the memory that a cache of Secrets takes, and the seconds to handle_update them in."""
+    """Return the memory that a cache of Secrets takes, and the seconds that the informer needs to handle them."""
     source = random.Random(1)
     items = [a_secret(number, source) for number in range(count)]
     informer = Informer(SECRETS, WatchScope())

@@ -15,7 +15,7 @@ HEAD = """# Conditions and events
 Rendered from the code by `make docs`. A reason is one word for programs and stays the same across releases; a message
 is a sentence for people, ends with what to do next where a person must act, and never holds a secret. `…` stands for
 what depends on the case; a reason without a message has a different one in each case. Messages of Normal Events are
-left out, and those of conditions that are well. What to do about each is in [troubleshooting](../troubleshooting.md).
+left out, and those of healthy conditions. What to do about each is in [troubleshooting](../troubleshooting.md).
 """
 EXPLAINED = """From where they arise to the condition of a credential (`AddonTokenRefreshed`,
 `ClusterCertificateRotated`), and to a Warning Event about an add-on's Secret."""

@@ -24,15 +24,14 @@ COMMON_WORDS = {"token"}  # also a field of kubeconfigs and the verb of the comm
 
 ALLOWED = (
     *(f"{folder.replace('.', '/')}/" for folder in sorted(FOLDERS)),
-    *("registration/catalog.py", "addons/catalog.py", "api/crds/", "apiserver/", "testing/", "local/trials.py"),
+    *("registration/catalog.py", "addons/catalog.py", "apiserver/kinds/catalog.py", "local/trials.py"),
 )
-"""Where these words may stand: in the folders of drivers and in catalogs, in schemas, which are data, in what tests
-use, in the table of what `watchword up` tries, and in the embedded control plane, which knows no drivers, but kinds
-with such short names and probes of such types.
+"""Where these words may stand: in the folders of drivers and in their catalogs, in the table of what `watchword up`
+tries, and in the kinds of the embedded control plane, where `csr` is the short name of CertificateSigningRequest.
 """
 
 COMMANDS_OF_ONE_DRIVER = {
-    **{f"cli/{name}.py": "registration.aws_irsa" for name in ("aws", "aws_get_token")},
+    "cli/aws.py": "registration.aws_irsa",
     "cli/grpc_server.py": "registration.grpc",
 }
 """Commands that serve one driver alone, and which: they may import that driver and no other."""

@@ -82,7 +82,7 @@ def grant_work(account: ObjectKey, cluster: str, right: AccountRight, namespace:
 
 
 def granted_in(work: Object) -> tuple[str, ...]:
-    """Return in which namespaces a work binds its role; none for the whole cluster."""
+    """Return the namespaces in which a work binds its role; empty for the whole cluster."""
     rows = ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
     return tuple(name for row in rows if (name := str(row["metadata"].get("namespace") or "")))
 

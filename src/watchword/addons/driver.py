@@ -101,12 +101,12 @@ class AddonStep(Protocol):
     async def run(self, state: AddonState) -> StepResult: ...
 
     async def remove(self, key: ObjectKey) -> None:
-        """Remove what is left of an add-on that is gone."""
+        """Remove what is left of a deleted add-on."""
         ...
 
 
 @runtime_checkable
 class HasHubStep(Protocol):
-    """Needs more of the hub than an add-on's rights and manifests."""
+    """Has a step on the hub besides an add-on's rights and manifests."""
 
     def hub_step(self, context: HubContext) -> AddonStep: ...

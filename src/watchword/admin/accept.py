@@ -240,7 +240,7 @@ class ClusterAcceptor(Struct, frozen=True):
         return allowed
 
     async def _note_token(self, requester: str, cluster: str) -> None:
-        """Hold a bootstrap token to what it was made for, also when it is gone."""
+        """Apply the limits of a bootstrap token to its request, also when it was deleted."""
         key = token_secret_key_of(requester)
         if key is None or self.terms.anyone:
             return

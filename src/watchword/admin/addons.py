@@ -161,7 +161,7 @@ def is_reinstalled_by_strategy(addon: Object) -> bool:
 
 def validate_addon_available(found: Object | None) -> str:
     if found is None:
-        return "the add-on is not there"
+        return "the add-on does not exist"
     row = decide_addon_row(found)
     what = f"add-on {row.name} on {row.cluster}"
     if row.health is not InventoryHealth.GOOD:

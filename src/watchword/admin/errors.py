@@ -17,7 +17,7 @@ class OperationRefused(AdminError):
 
 
 class NotFoundOnHub(OperationRefused):
-    """Nothing of that name is there; nothing was changed."""
+    """No object of that name exists; nothing was changed."""
 
 
 class InvalidInput(AdminError):

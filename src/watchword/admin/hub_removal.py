@@ -72,7 +72,7 @@ class HubRemover(Struct, frozen=True):
     delete_kinds: bool = False  # with every object of them
 
     async def plan(self, *, force: bool) -> HubRemoval:
-        """Return what is there of a hub; `OperationRefused` for another system's, or while clusters are in it."""
+        """Return the objects of the hub; `OperationRefused` for another system's, or while it has clusters."""
         if await hub_setup.has_foreign_manager(self.client):
             raise OperationRefused("another system installed this hub: remove it as that system's documentation says")
         clusters = await list_if_served(self.client, resources.MANAGED_CLUSTERS)

@@ -144,7 +144,7 @@ def validate_decided(request: Object | None) -> str:
 
 
 class InitOptions(Struct, frozen=True):
-    """What is wanted of a hub and how to go about it."""
+    """Settings of the hub, and how to apply them."""
 
     setup: hub_setup.HubSetup
     token: TokenSpec | None = None

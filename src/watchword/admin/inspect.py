@@ -137,7 +137,7 @@ def _of_token(token: BoundToken) -> Object:
 
 
 def describe_secret(secret: Object) -> Object:
-    """Return what the credential in a Secret says of itself; `OperationRefused` when there is none that we know."""
+    """Describe the credential in a Secret; `OperationRefused` when the Secret holds none that is known."""
     data, key = decode_data(secret), ObjectKey.of(secret)
     where: Object = {"stored": f"Secret {key}"}
     if data.get("tls.crt"):

@@ -100,7 +100,7 @@ class ClusterMembership(Struct, frozen=True):
 
 
 def named_settings(membership: ClusterMembership) -> Object:
-    """Return what is asked for; what is not is left to what is there, and to the agent's defaults."""
+    """Return the settings that were given; others keep their present value, or the agent's default."""
     catalog, auth = membership.catalog, membership.registration_auth
     gates = [{"feature": f, "mode": "Enable" if on else "Disable"} for f, on in sorted(membership.gates.items())]
     drivers = settings_to_spec(_agent_options(catalog), membership.settings)
@@ -185,7 +185,7 @@ async def join(
 ) -> list[str]:
     """Apply every object; `OperationRefused` when this cluster already belongs to a hub under another name.
 
-    Without a word about `deploy`, an agent that runs elsewhere goes on doing so.
+    Without `deploy`, an agent that runs elsewhere is kept.
     """
     membership = await with_present(client, membership)
     known_as = str((membership.present.get("spec") or {}).get("clusterName") or membership.cluster)

@@ -1,4 +1,4 @@
-"""Finds what a person names on a hub; one error says that nothing of that name is there."""
+"""Finds objects of a hub by name; one error says that none exists."""
 
 from watchword.admin.errors import NotFoundOnHub
 from watchword.api.meta import Object, ObjectKey, Resource

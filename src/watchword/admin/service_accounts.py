@@ -207,7 +207,7 @@ def validate_reported(found: Object | None) -> str:
     Raises `OperationRefused` for what no waiting ends: a namespace that is bound to no set, a name that is taken.
     """
     if found is None:
-        return "the account is not there"
+        return "the account does not exist"
     in_set = bool((found.get("status") or {}).get("clusters"))
     wanted = ConditionType.ALL_ACCOUNTS_PRESENT if in_set else ConditionType.TOKEN_REPORTED
     if is_true(found, wanted):

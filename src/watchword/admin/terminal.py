@@ -83,7 +83,7 @@ def terminal_size(stream: TextIO) -> TerminalSize:
 
 
 class Writable(Protocol):
-    """As much of a stream as drawing needs."""
+    """The methods of a stream that drawing needs."""
 
     def write(self, text: str, /) -> int: ...
 

@@ -148,7 +148,7 @@ class AccountSecret(HiddenFields, frozen=True):
 
     @property
     def server(self) -> str:
-        """The address of the API server that honours the token; empty when the cluster's word is no such address."""
+        """The address of the API server that honours the token; empty when the cluster reported no valid one."""
         said = self.annotations.get(Annotation.TOKEN_SERVER, "")
         return "" if validate_server_address(said) else said
 

@@ -41,7 +41,7 @@ class Condition(Struct, frozen=True):
 
     @property
     def is_refusal(self) -> bool:
-        """Whether it says that something is not as it should be, until its cause is gone."""
+        """Whether the condition reports a problem; it is repeated until its cause is removed."""
         if self.type.endswith("Degraded"):
             return self.status == "True"
         return self.status == "False" and self.type not in FALSE_BY_DEFAULT

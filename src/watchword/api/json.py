@@ -74,7 +74,7 @@ def is_deeper_than(value: Any, limit: int) -> bool:
 
 
 def limit_depth(raw: bytes) -> bytes:
-    """Return encoded JSON in which null stands for what is nested too deeply to be decoded; most is returned as it is.
+    """Return encoded JSON with null for what is nested too deeply to be decoded; most is returned as it is.
 
     kube-apiserver stores ten thousand levels, also in `managedFields`; decoders refuse from about a thousand on, at the
     price of everything else that came in the same answer.

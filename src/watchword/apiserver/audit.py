@@ -65,7 +65,7 @@ class AuditLog:
 
 
 def audit_event(exchange: CompletedRequest, now: str) -> Object:
-    """Return the event of one exchange; bodies and credentials have no place in it."""
+    """Return the event of one exchange; it holds no bodies and no credentials."""
     request = exchange.request
     event: Object = {
         "kind": "Event",

@@ -81,7 +81,7 @@ def _health_response(endpoint: str, checks: dict[str, bool], *, verbose: bool) -
 class ControlPlane:
     """A Kubernetes API over a store, as tests, fleets and the command line start it.
 
-    `compose` builds the access rules: `access_config.access_control_factory` everywhere but in tests of the verbs.
+    `compose` builds the access rules: `access/config.py::access_control_factory` everywhere but in tests of the verbs.
     """
 
     def __init__(  # noqa: PLR0913 - store, clock and access; the rest is named and seldom said

@@ -127,7 +127,7 @@ async def enable(connection: ClusterConnection, output: str, wait: timedelta | N
 @_which
 @cluster_options(
     dry_run="Print what would be disabled without changing anything.",
-    wait="everything that it installed is removed",
+    wait="everything that the add-ons installed is removed",
     output=True,
 )
 async def disable(connection: ClusterConnection, output: str, wait: timedelta | None, **flags: Any) -> None:

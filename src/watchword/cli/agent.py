@@ -51,7 +51,7 @@ from watchword.runtime.clock import SystemClock
     "--appliedmanifestwork-eviction-grace-period",
     "eviction_grace",
     default="60m",
-    help="How long what works applied is kept after the hub is lost.",
+    help="How long applied objects are kept after the agent has lost its hub.",
 )
 @duration(
     "--status-sync-interval",

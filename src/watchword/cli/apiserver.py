@@ -55,7 +55,7 @@ def command(**flags: Any) -> None:
     """Run a Kubernetes API in one process.
 
     The administrator's kubeconfig is written to admin.kubeconfig in the data directory. Stop it with
-    Ctrl-C or SIGTERM; requests under way are finished first, unless you insist.
+    Ctrl-C or SIGTERM; requests in progress are finished first, unless a second signal follows.
     """
     import gc
     from datetime import UTC, datetime

@@ -81,7 +81,7 @@ def prerequisites() -> None:
 @click.option(
     "--extended/--design-only",
     default=True,
-    help="Allow the tags of roles and access entries that this hub requires, or only what the design names.",
+    help="Include the tag and access entry permissions that this hub requires, or only those of the design.",
 )
 @with_options(*_role_options("the hub"))
 def hub(eks_hub_cluster_arn: str, oidc_provider: str, **flags: Any) -> None:

@@ -51,7 +51,7 @@ backup_key_options = gathered(
 @click.command("backup")
 @click.argument("file", type=NewFile())
 @folder_option(
-    "--data-dir", help="The data directory of `apiserver` or `up`, running or stopped. Default: that of `up`."
+    "--data-dir", help="The data directory of `apiserver` or `up`, running or stopped; by default that of `up`."
 )
 @flag("--hub", help="Back up the hub's objects on the cluster of the kubeconfig instead of a data directory.")
 @flag("--plain", help="With --hub: write Secrets unencrypted.")

@@ -129,7 +129,7 @@ OPTIONS = (
         type=KeyValuePairs(),
         help="Annotations of the ManagedCluster; names begin with agent.open-cluster-management.io/.",
     ),
-    text("--feature-gates", "gates", type=FeatureGates(), help="Feature gates of the agent."),
+    text("--feature-gates", "gates", type=FeatureGates(), help="Feature gates of the Klusterlet; agents ignore them."),
     option(
         "--klusterlet-name", "klusterlet", default=KLUSTERLET, help="Name of the Klusterlet; a cluster has one per hub."
     ),

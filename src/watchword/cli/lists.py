@@ -159,7 +159,7 @@ def list_options(where: str = "", *, cluster: bool = False, watched: bool = True
         "request",
         request,
         named(*names, default="", hidden=not where, help=where or "Ignored: these objects have no namespace."),
-        flag("--all-namespaces", "-A", hidden=not where, help="List those of all namespaces, which is the default."),
+        flag("--all-namespaces", "-A", hidden=not where, help="List all namespaces (default)."),
         named("--selector", "-l", default="", help="Label selector: list only what matches."),
         text("--sort-by", help="Column, or JSONPath like .metadata.name, by which the list is sorted."),
         flag("--watch", "-w", hidden=not watched, help="Print every change until interrupted."),

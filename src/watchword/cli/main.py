@@ -48,7 +48,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     WORK: {
         "clusterset": "Create cluster sets, fill them, and bind them to namespaces.",
-        "work": "Apply objects to clusters through the hub, and see what became of them.",
+        "work": "Apply objects to clusters through the hub, and show their status.",
     },
     ADMINISTRATION: {
         "upgrade": "Upgrade the hub of this cluster, then agents.",
@@ -134,7 +134,7 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Tell a closed pipe apart: click itself would end the process with 1, without a word."""
+        """Handle a closed pipe: click itself would exit with 1 and no message."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as cause:
@@ -151,7 +151,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; another word for it, or a misspelt one, gets the commands that are meant."""
+        """Find the command; an unknown or misspelt word gets suggestions."""
         if not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
             near = suggest(args, self.list_commands(ctx))
             if near:

@@ -96,7 +96,7 @@ def options_of(flags: dict[str, Any]) -> PullSecretOptions:
 @list_options("List only the pull secrets of this namespace.")
 @connection_options
 def list_(connection: ClusterConnection, unhealthy: bool, request: ListRequest) -> None:  # noqa: FBT001 - a flag
-    """List image pull secrets: whose they are, how they are, until when; never a token."""
+    """List image pull secrets: ServiceAccount, health and expiry; never a token."""
 
     async def read(client: Client, asked: ListRequest) -> list[PullSecretRow]:
         rows = await list_pull_secrets(client, now=datetime.now(UTC), namespace=asked.namespace, labels=asked.selector)

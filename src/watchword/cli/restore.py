@@ -22,10 +22,10 @@ SHOWN = 20
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @folder_option("--data-dir", help="Data directory to create; by default that of `up`.")
-@file_option("--encryption-key-file", help="Key of the Secrets in the data directory, where they are encrypted.")
+@file_option("--encryption-key-file", help="File with the key that encrypts Secrets in the data directory.")
 @flag("--hub", help="Restore a hub on the cluster of the kubeconfig.")
 @flag("--replace", help="Overwrite existing state; an existing data directory is renamed, not deleted.")
-@flag("--undo-revocations", help="Restore also what was denied, revoked or deleted since the backup to end access.")
+@flag("--undo-revocations", help="Also restore access that was denied, revoked or deleted since the backup.")
 @change_options("Print what would change without changing anything.", asks=True)
 @backup_key_options
 @connection_options
@@ -33,7 +33,7 @@ async def command(connection: ClusterConnection, file: Path, key: BackupKey, **f
     """Restore a control plane of this machine, or a hub, from a backup.
 
     Clients that saw later revisions are told to list again, and no revision is used twice. Objects that were deleted
-    since the backup are listed before they exist again; what was denied, or deleted to end access, stays so. Agents
+    since the backup are listed before they exist again; access that was denied, revoked or deleted stays so. Agents
     keep their credentials, because the keys are in the backup of a control plane; a hub on another cluster has other
     keys, and its clusters join again.
     """

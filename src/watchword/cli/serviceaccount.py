@@ -80,7 +80,7 @@ async def _config_with_token(connection: ClusterConnection, name: str, flags: di
 @named("--namespace", "-n", default="", help="Namespace of the account; by default that of the cluster.")
 @connection_options
 async def exec_credential(connection: ClusterConnection, name: str, cluster: str, namespace: str) -> None:
-    """Print the account's token with its expiry, as clients expect it of a credential plugin."""
+    """Print the account's token as an ExecCredential."""
     import orjson
 
     from watchword.accounts import exec_credential as plugin
@@ -215,7 +215,7 @@ async def create(connection: ClusterConnection, name: str, output: str, wait: ti
 @list_options("List only the accounts of this namespace.")
 @connection_options
 def list_(connection: ClusterConnection, request: ListRequest) -> None:
-    """List accounts: where they are, on how many clusters, until when their tokens live."""
+    """List accounts: namespace, clusters and token expiry."""
     from watchword.admin.service_accounts import ServiceAccountAdmin
     from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS
     from watchword.cli.lists import object_listing, print_list

@@ -128,7 +128,7 @@ def _run(folder: FleetDirectory, options: UpOptions, *, as_json: bool, verbose: 
 
 
 def flag_readers() -> FlagParsers:
-    """Return how pods read what the operator rendered: as the program itself does."""
+    """Return the parsers of pods' arguments: those of the commands themselves."""
     from watchword.cli import agent, grpc_server, hub, pull_secrets
     from watchword.local.pods import FlagParsers
 

@@ -30,7 +30,7 @@ COLUMNS = ("NAME", "CLUSTER", "APPLIED", "AVAILABLE", "MANIFESTS", "AGE")
 
 @click.group("work")
 def command() -> None:
-    """Apply objects to clusters through the hub, and see what became of them.
+    """Apply objects to clusters through the hub, and show their status.
 
     A work is a list of manifests in the namespace of a cluster. The cluster's agent applies them, corrects what is
     changed, and removes them with the work.
@@ -57,7 +57,7 @@ def list_(connection: ClusterConnection, request: ListRequest) -> None:
 @named("--cluster", "-c", required=True, help="Name of the cluster.")
 @cluster_options(output=True)
 async def show(connection: ClusterConnection, name: str, cluster: str, output: str) -> None:
-    """Show one work: its manifests, and what became of each."""
+    """Show one work: its manifests and the status of each."""
     async with connection.client() as client:
         found = await get_named(client, MANIFEST_WORKS, ObjectKey(cluster, name))
     show_result(without_managed_fields(found), output, lambda: describe_work(found))
@@ -99,7 +99,7 @@ async def create(connection: ClusterConnection, name: str, wait: timedelta | Non
             echo(f"work {key.name} {done} on {key.namespace}{' (dry run)' if flags['dry_run'] else ''}")
         waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
         for key in keys if wait is not None and not flags["dry_run"] else ():
-            advice = f"`watchword work show {key.name} --cluster {key.namespace}` says what became of each manifest"
+            advice = f"`watchword work show {key.name} --cluster {key.namespace}` shows the status of each manifest"
             await waiter.until(MANIFEST_WORKS, key, validate_applied, advice=advice)
             echo(f"work {key.name} applied on {key.namespace}")
 
@@ -142,7 +142,7 @@ def read_manifests(path: Path) -> list[Object]:
 @cluster_options(
     dry_run="Print what would be deleted without changing anything.",
     asks=True,
-    wait="the clusters have removed what it applied",
+    wait="the clusters have removed the applied objects",
 )
 async def delete(connection: ClusterConnection, names: tuple[str, ...], wait: timedelta | None, **flags: Any) -> None:
     """Delete works: what they applied is removed from their clusters."""

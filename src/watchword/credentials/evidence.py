@@ -23,7 +23,7 @@ from watchword.runtime.reconcile import TriggerSource
 
 
 class SignerTiming(Struct, frozen=True):
-    """How quickly a change of the signing key is believed, and over how long tokens are replaced."""
+    """How quickly a change of the signing key is accepted, and over how long tokens are replaced."""
 
     settle: timedelta = timedelta(minutes=5)  # a key that signed a token this recently still signs
     spread: timedelta = timedelta(minutes=5)  # from the moment at which a key signs no more
@@ -47,11 +47,11 @@ class SigningKeys(Struct):
     _is_news: bool = False
 
     def observe_token(self, key_id: str, *, now: datetime) -> None:
-        """Note that a server has just signed a token with this key: it is good from now on."""
+        """Record that a server has just signed a token with this key, which is valid from now on."""
         self._issued[key_id] = now
 
     def observe_published(self, key_ids: frozenset[str], *, now: datetime) -> None:
-        """Note which keys the server publishes: it accepts tokens of these alone."""
+        """Record the keys that the server publishes: it accepts only their tokens."""
         if key_ids and key_ids != self.published:
             self.published, self._published_at, self._is_news = key_ids, now, True
 

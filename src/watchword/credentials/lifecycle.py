@@ -107,7 +107,7 @@ class Wanted(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """The credential that a place holds, as it says of itself and as the place records."""
+    """A credential that is held: its own claims, and what its Secret records of it."""
 
     subject: Subject
     issued_at: datetime
@@ -223,7 +223,7 @@ LATEST_SECONDS = 253_402_300_799  # the last second of the year 9999: a datetime
 
 
 class BoundToken(Struct, frozen=True):
-    """What a token says of itself.
+    """The claims of a token.
 
     No signature was checked: the claims decide only whether another token is requested. The server that honours the
     token verifies it at every use.
@@ -250,7 +250,7 @@ class BoundToken(Struct, frozen=True):
 
 
 def read_bound_token(text: str) -> BoundToken | None:
-    """Return what a token says of itself, None when it is no JWT or has no lifetime."""
+    """Return the claims of a token, None when it is no JWT or has no validity period."""
     try:
         header, claims = split_token(text)
     except InvalidJwt:

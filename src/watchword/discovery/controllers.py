@@ -240,7 +240,7 @@ CLEANER_WORKERS = 6  # tokens made together expire together; more connections wo
 def discovery_controllers(
     reader: Reader, client: Client, clock: Clock, events: EventRecorder, *, authorities: ClusterAuthorities
 ) -> tuple[ControllerSpec, ...]:
-    """Return bootstrapsigner, tokencleaner and what tells about tokens, ready to run."""
+    """Return the controllers bootstrapsigner, tokencleaner and token-events."""
     signer = BootstrapSignerReconciler(reader, client, clock, authorities, events)
     signed = (Trigger(SECRETS, cluster_info_for_token), Trigger(CONFIG_MAPS, cluster_info_for_root_ca))
     return (

@@ -28,8 +28,7 @@ Progress: TypeAlias = Callable[[str], None]
 """Receives progress messages for people."""
 
 
-def ignore_progress(_: str) -> None:
-    """Ignore progress."""
+def ignore_progress(_: str) -> None: ...
 
 
 class PollOptions(Struct, frozen=True):
@@ -219,7 +218,7 @@ class ClusterDiscovery(Struct, frozen=True):
 
 
 def validate_signed_cluster_info(heard: PublishedClusterInfo, method: BootstrapTokenDiscovery) -> ClusterInfo:
-    """Return the ClusterInfo that was heard if the token signed it; raise the reason otherwise."""
+    """Return the received ClusterInfo if the token signed it; raise the reason otherwise."""
     if not heard.has_valid_signature_for(method.token):
         raise errors.NotTrusted(
             errors.DiscoveryReason.SIGNATURE_WRONG,

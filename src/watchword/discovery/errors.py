@@ -73,7 +73,7 @@ class DiscoveryTimedOut(DiscoveryError):
 
 
 class BootstrapFailed(DiscoveryError):
-    """No certificate came out of the TLS bootstrap."""
+    """The TLS bootstrap yielded no certificate."""
 
 
 class BootstrapTimedOut(BootstrapFailed):

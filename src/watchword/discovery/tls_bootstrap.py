@@ -30,7 +30,7 @@ REFUSALS = {requests.DENIED: DiscoveryReason.REQUEST_DENIED, requests.FAILED: Di
 class TlsBootstrap(Struct, frozen=True):
     """Turns a bootstrap identity into a certificate; raises `BootstrapFailed`.
 
-    The request is named after its key and certificate_spec, so that trying again finds it instead of piling up more.
+    The request is named after its key and specification, so a retry finds it.
     """
 
     client: Client

@@ -44,7 +44,7 @@ def read_audit_logs(paths: Iterable[Path]) -> CredentialUsage:
 
 
 def _observe_line(usage: CredentialUsage, line: bytes) -> None:
-    """Note what one event tells; a line that is cut or is no event tells nothing."""
+    """Record what one event shows; a line that is cut or is no event is ignored."""
     if b"credential-id" not in line:
         return
     try:

@@ -32,7 +32,7 @@ class Finding(Struct, frozen=True):
     severity: Severity
     reason: str
     sentence: str
-    command: str = ""  # mends it, or shows the cause
+    command: str = ""  # fixes it, or shows the cause
     about: str = ""  # the cluster, add-on or credential that has a row of its own; empty for all others
     cluster: str = ""
 

@@ -71,7 +71,7 @@ class CredentialRow(Struct, frozen=True):
     use: CredentialUse = CredentialUse.UNKNOWN  # whether the holder uses the one last issued
     count: int = 1  # how many alike the row stands for; the validity is that of the first to expire
     addon: str = ""  # whose credential it is; empty for all others
-    command: str = ""  # what mends it, where the row alone tells
+    command: str = ""  # what fixes it, where the row alone shows it
 
     @property
     def next_rotation(self) -> datetime | None:

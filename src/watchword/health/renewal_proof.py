@@ -57,7 +57,7 @@ def decide_row_use(
 
 
 def _decide_use(row: CredentialRow, evidence: UseEvidence, usage: CredentialUsage | None) -> CredentialUse:
-    """Trust the server's log before the holder's word; requests from before the renewal say nothing about it."""
+    """Prefer the server's log to the holder's report; requests before the renewal are no evidence."""
     seen = usage.last_of(row.subject) if usage is not None and evidence.issued else None
     if seen is not None:
         used, at = seen

@@ -131,7 +131,7 @@ class RequestParser:
         self._wants_continue = headers.get("expect", "").lower() == "100-continue"
 
     def on_chunk_header(self) -> None:
-        """Forgive a chunk the bytes that it needs; extensions and padding beyond that add up."""
+        """Allow each chunk its header; longer extensions and padding are counted."""
         self._overhead = max(0, self._overhead - CHUNK_OVERHEAD)
 
     def on_body(self, body: bytes) -> None:

@@ -148,7 +148,7 @@ class Client:
         return other
 
     async def get(self, resource: Resource, key: ObjectKey) -> Object:
-        """Read one object; `NotFound` when it is not there."""
+        """Read one object; `NotFound` when it does not exist."""
         return await self._object("GET", object_path(resource, key))
 
     async def find(self, resource: Resource, key: ObjectKey) -> Object | None:

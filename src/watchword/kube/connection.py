@@ -101,7 +101,7 @@ class ResponseParser:
             self.is_complete, self.keeps_alive = True, False  # the parser would take the next response for the body
 
     def on_chunk_header(self) -> None:
-        """Forgive a chunk the bytes that it needs; extensions and padding beyond that add up."""
+        """Allow each chunk its header; longer extensions and padding are counted."""
         self._overhead = max(0, self._overhead - CHUNK_OVERHEAD)
 
     def on_body(self, body: bytes) -> None:

@@ -220,7 +220,7 @@ class Differences(Struct, frozen=True):
 
 
 class Restore(HiddenFields, frozen=True):
-    """A restore that was checked and is not begun."""
+    """A checked restore that has not started."""
 
     hidden = ("files",)
 

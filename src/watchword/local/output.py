@@ -57,7 +57,7 @@ class BackgroundWriter:
         return len(text)
 
     def flush(self) -> None:
-        """Return: whatever was written is on its way."""
+        """Return at once: the thread writes without being asked."""
 
     def close(self) -> None:
         """Wait until everything has arrived, but not for ever."""

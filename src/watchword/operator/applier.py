@@ -46,7 +46,7 @@ class OwnedObjectApplier(Struct, frozen=True):
         return [(resource, await self._apply(owner, resource, obj)) for resource, obj in manifests]
 
     async def remove(self, owner: Object, manifests: Sequence[Manifest]) -> list[str]:
-        """Delete what is still there of these, the last first; return what is waited for."""
+        """Delete these objects in reverse order; return those that still exist."""
         waiting = []
         for resource, obj in reversed(manifests):
             present = self.reader.get(resource, ObjectKey.of(obj))

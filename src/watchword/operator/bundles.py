@@ -171,7 +171,7 @@ class DashboardBundleOptions(Struct, frozen=True):
 def dashboard_bundle(options: DashboardBundleOptions) -> list[Manifest]:
     """Return the account, its rights, the Deployment and the Service; Secrets are readable only on request.
 
-    The namespace is the hub's and not among it: to delete this must not delete the operator.
+    The hub's namespace is not included, so that deleting these objects does not delete the operator.
     """
     authority, tokens = (
         ObjectKey(CLUSTER_INFO.namespace, AUTHORITY_ROLE),

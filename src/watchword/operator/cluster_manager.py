@@ -273,7 +273,7 @@ class ClusterManagerReconciler(Struct, frozen=True):
         first = [row for row in rows if row[0] is DEPLOYMENTS]
         waiting = await applier.remove(found, first) or await applier.remove(found, rows)
         if waiting:
-            message = f"waiting for {', '.join(waiting)} to be gone"
+            message = f"waiting for the deletion of {', '.join(waiting)}"
             await self._report(found, [Condition.false(conditions.APPLIED, "ClusterManagerDeleting", message)])
             return RetryAfter(RECHECK)
         await applier.remove(found, [rendering.namespace(HUB_NAMESPACE)])

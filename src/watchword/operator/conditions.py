@@ -79,7 +79,7 @@ AGENT_REASONS = frozenset({"HubUnreachable", "HubRegistrationRefused"})
 def decide_feature_gates(obj: Object, known: frozenset[str]) -> Condition:
     unknown = sorted(_switches(obj).keys() - known)
     if not unknown:
-        return Condition.true(VALID_FEATURES, "FeatureGatesAllValid", "all switches are known")
+        return Condition.true(VALID_FEATURES, "FeatureGatesAllValid", "all feature gates are known")
     message = f"unknown and not passed on: {', '.join(unknown)}; known are {', '.join(sorted(known))}"
     return Condition.false(VALID_FEATURES, "InvalidFeatureGatesExisting", message)
 
@@ -112,9 +112,9 @@ def describe_rollout(deployment: Object | None) -> str:
 def decide_degraded(type_: str, deployment: Object | None) -> Condition:
     missing, wanted = count_missing(deployment)
     if not missing:
-        return Condition.false(type_, "DeploymentsFunctional", "as many instances run as wanted")
+        return Condition.false(type_, "DeploymentsFunctional", "all replicas are available")
     name = deployment["metadata"]["name"] if deployment is not None else "the deployment"
-    return Condition.true(type_, "UnavailablePods", f"{missing} of {wanted} instances of {name} are not available")
+    return Condition.true(type_, "UnavailablePods", f"{missing} of {wanted} replicas of {name} are not available")
 
 
 def decide_available(deployment: Object | None, reason: str) -> Condition:
@@ -141,7 +141,7 @@ def decide_hub_connection(bootstrap: Object | None, hub: Object | None, *, now: 
         message = f"the agent has not joined yet: {HUB_KUBECONFIG_SECRET} holds no kubeconfig"
         return Condition.true(HUB_CONNECTION_DEGRADED, reason, message)
     if not hub["data"].get("cluster-name"):
-        message = f"{HUB_KUBECONFIG_SECRET} does not say which cluster this is: delete it to join anew"
+        message = f"Secret {HUB_KUBECONFIG_SECRET} does not name the cluster: delete it to join again"
         return Condition.true(HUB_CONNECTION_DEGRADED, "ClusterNameMissing", message)
     return _decide_credential(hub["data"], now)
 
@@ -150,12 +150,12 @@ def _decide_credential(data: Mapping[str, str], now: datetime) -> Condition:
     if not _uses_certificate(data):
         return Condition.false(HUB_CONNECTION_DEGRADED, "HubConnectionFunctional", "the agent has a credential")
     if "tls.crt" not in data:
-        message = "the agent has asked for a certificate and has none yet: has the hub accepted this cluster?"
+        message = "the agent has requested a certificate: accept the cluster on the hub with `watchword accept`"
         return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigMissing", message)
     try:
         certificate = parse_certificate(base64.b64decode(data["tls.crt"], validate=True))
     except (PkiError, binascii.Error):
-        message = f"the certificate in {HUB_KUBECONFIG_SECRET} cannot be read: delete the Secret to join anew"
+        message = f"the certificate in {HUB_KUBECONFIG_SECRET} cannot be read: delete the Secret to join again"
         return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigError", message)
     until = rfc3339(certificate.not_after)
     if certificate.not_after <= now:

@@ -242,7 +242,7 @@ class KlusterletRemoval(Struct, frozen=True):
         return Done()
 
     async def _wait(self, klusterlet: meta.Object, waiting: Sequence[str]) -> Outcome:
-        message = f"waiting for {', '.join(waiting)} to be gone"
+        message = f"waiting for the deletion of {', '.join(waiting)}"
         await report_status(
             self.status, KLUSTERLETS, klusterlet, [Condition.false("Applied", "KlusterletDeleting", message)]
         )

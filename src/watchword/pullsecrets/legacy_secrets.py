@@ -46,7 +46,7 @@ class LegacyPullSecretReconciler(Struct, frozen=True):
     events: EventRecorder
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Add annotation and finalizer; on deletion delete the token Secret first, then let go."""
+        """Add annotation and finalizer; on deletion delete the token Secret, then remove the finalizer."""
         found, settings = self.reader.get(SECRETS, key), self.settings.current()
         secret = None if found is None else PullSecret.read(found)
         if found is None or secret is None or not secret.is_legacy or settings is None:

@@ -102,7 +102,7 @@ OF_PULL_SECRETS = WatchScope(fields=f"type={DOCKERCFG_TYPE}")
 
 
 class PullSecret(Struct, frozen=True):
-    """A Secret of type dockercfg. Its annotations are its writer's word: only the owner's UID ties it to an account."""
+    """A Secret of type dockercfg. Its annotations are claims: only the owner's UID ties it to an account."""
 
     key: ObjectKey
     uid: str

@@ -233,7 +233,7 @@ class HubDrivers(Struct, frozen=True):
 
     @property
     def removal_triggers(self) -> tuple[Trigger, ...]:
-        """What changes once something outside the hub is gone."""
+        """What changes once something outside the hub is deleted."""
         return tuple(driver.removal_trigger for driver in self._holding)
 
     @property

@@ -105,7 +105,7 @@ class CertificateApprovalReconciler(Struct, frozen=True):
         return await self._approve(csr, "the requester is on the allow-list")
 
     async def _record_owner(self, cluster: Object, request: requests.ClusterRequest) -> None:
-        """Note the key before it is approved: of two at once, seen by two hubs even, one meets the other's note.
+        """Record the key before its approval, so that of two requests at once, even at two hubs, one is refused.
 
         The same write accepts a cluster about which nothing is decided yet.
         """

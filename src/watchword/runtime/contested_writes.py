@@ -55,7 +55,7 @@ class FieldHistory(Struct):
         return not write.since or write.since != self.last.since or self._burst_at(now)[1] >= TOLERATED_BURST
 
     def record(self, write: FieldWrite, now: float) -> bool:
-        """Take note of a write; return whether the next one has to wait."""
+        """Record a write; return whether the next one has to wait."""
         again = self.is_rewrite(write, now)
         since, count = self._burst_at(now)
         first_change, changes = self._changes_at(now)
@@ -106,7 +106,7 @@ class ContestedWrites:
         return written
 
     def record(self, written: WrittenFields, now: float, *, created: bool) -> list[str]:
-        """Take note of what was written; return the fields that are left alone from now on."""
+        """Record a request's writes; return the fields that must not be written for now."""
         paused = []
         for key, write in written.items():
             if write.name == EXISTENCE and not created:  # an apply to an object that is there

@@ -117,7 +117,7 @@ def with_preconditions(present: Object, patch: Mapping[str, Any]) -> Object:
 
 
 async def add_finalizer(client: ObjectWriter, resource: Resource, obj: Object, finalizer: str) -> Object:
-    """Keep an object until its controller has let go of it; return it as it then is."""
+    """Add the finalizer of a controller; return the object as it then is."""
     held = finalizers_of(obj)
     if finalizer in held:
         return obj
@@ -126,7 +126,7 @@ async def add_finalizer(client: ObjectWriter, resource: Resource, obj: Object, f
 
 
 async def remove_finalizer(client: ObjectWriter, resource: Resource, obj: Object, *finalizers: str) -> None:
-    """Let go of an object; one that is gone is no error."""
+    """Remove finalizers of an object; one that is deleted is no error."""
     kept = [name for name in finalizers_of(obj) if name not in finalizers]
     if len(kept) != len(finalizers_of(obj)):
         patch = with_preconditions(obj, {"metadata": {"finalizers": kept or None}})

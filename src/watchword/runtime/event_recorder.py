@@ -167,7 +167,7 @@ class EventRecorder:
         return series is not None and now - series.last_observed < SERIES_GAP
 
     def _is_one_of_many(self, who: _Identity, now: datetime) -> bool:
-        """Whether so many objects had the same normal event that another Event tells nothing new."""
+        """Whether many objects had the same normal event, so that they share one Event."""
         if who.type != "Normal":
             return False
         since, count = self._similar.get((who.kind, who.reason), (now, 0))
@@ -247,7 +247,7 @@ class EventRecorder:
 
 
 def is_news(happened: datetime | None, *, now: datetime) -> bool:
-    """Whether a decision that was made then is told by a process that sees it first: Events of older ones are gone."""
+    """Whether a decision of that time is recent enough for an Event; those of older ones have expired."""
     return happened is not None and now - happened < EVENT_RETENTION
 
 

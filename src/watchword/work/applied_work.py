@@ -48,7 +48,7 @@ class AppliedWorkReconciler(Struct):
     trigger_source: TriggerSource = field(default_factory=TriggerSource)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Empty a record that goes, evict one whose work is gone, and leave those of other agents alone."""
+        """Empty a record that is deleted, evict one whose work is deleted, and ignore those of other agents."""
         record = self.cluster.cache.get(APPLIED_MANIFEST_WORKS, key)
         spec: Object = (record or {}).get("spec") or {}
         if record is None or spec.get("agentID") != self.applied_work_store.agent:

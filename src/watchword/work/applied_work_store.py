@@ -76,7 +76,7 @@ class AppliedWorkStore(Struct, frozen=True):
         return self.reader.get(APPLIED_MANIFEST_WORKS, self.key(work))
 
     async def ensure(self, work: str) -> Object:
-        """Return the record of a work, made when it is missing; it may be on its way out."""
+        """Return the record of a work, created when it is missing; it may be terminating."""
         present = self.find(work)
         if present is None:
             metadata = {"finalizers": [Finalizer.APPLIED_WORK]}

@@ -112,7 +112,7 @@ class Applier(Struct):
         }[step.config.strategy]
 
     async def _yield(self, step: ApplyStep) -> ApplyOutcome | None:
-        """Leave the content of an object to the older work that applies it; None when this work decides.
+        """Leave an object's content to the older work that applies it; None when this work decides.
 
         With a field manager of its own, a work may still add what no other work says: the server tells them apart.
         """

@@ -56,7 +56,7 @@ class Feedback(Struct, frozen=True):
 
 
 def read_feedback(obj: Object, rules: Iterable[Mapping[str, Any]], target: ObjectRef) -> Feedback:
-    """Read everything that the rules ask for; a value that is not there yet is no problem."""
+    """Read every value that the rules name; one that does not exist yet is no error."""
     found: dict[str, Object] = {}
     problems: list[str] = []
     for rule in rules:
@@ -165,7 +165,7 @@ def _decide_rule_condition(obj: Object | None, rule: Mapping[str, Any], target: 
     if objection:
         return Condition.unknown(type_, "ConditionRuleInvalid", objection)
     if obj is None:
-        return Condition.unknown(type_, EVALUATED, "the object is not there")
+        return Condition.unknown(type_, EVALUATED, "the object does not exist")
     visible = without_secrets(obj, target)
     try:
         if rule.get("type") == CEL:

@@ -59,7 +59,7 @@ class WorkReconciler(Struct):
     _known: dict[ObjectKey, frozenset[ObjectRef]] = field(default_factory=dict)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
-        """Apply, record, let go of what is not wanted any more, and report in one request."""
+        """Apply, record, remove what is no longer wanted, and report in one request."""
         work = self.hub.cache.get(MANIFEST_WORKS, key)
         if work is None or is_deleting(work) or is_true(work, ConditionType.WORK_COMPLETE):
             self.watches.forget(self.trigger_source, key)
@@ -157,12 +157,12 @@ class WorkReconciler(Struct):
         return RetryAfter(REMOVAL_RECHECK)
 
     async def _set_deleting_condition(self, work: Object, record: Object, refused: str) -> None:
-        message = f"waiting for {len(read_applied_resources(record))} objects to be gone{refused}"
+        message = f"waiting for the deletion of {len(read_applied_resources(record))} objects{refused}"
         deleting = Condition.true(ConditionType.DELETING, "WorkDeleting", message[:MAX_MESSAGE_LENGTH])
         await self.hub.status.set_condition(MANIFEST_WORKS, work, deleting)
 
     async def _release_orphans(self, work: Object, record: Object) -> RemovalFailure | None:
-        """Disown what is to stay: the wish may have come together with the deletion."""
+        """Remove the owner of objects that are kept: that setting may have come with the deletion."""
         spec = work.get("spec") or {}
         located = await self.remover.resolve(read_applied_resources(record))
         kept = {one: target for one, target in located.items() if is_orphaned(spec, target)}

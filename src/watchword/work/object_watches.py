@@ -125,7 +125,7 @@ class ObjectWatches(Struct):
         return watch is not None and watch.synced and target.key in watch.versions
 
     def get(self, target: ObjectRef) -> Object | None:
-        """Return an object as last seen, None when it is not there; ask `has_synced` first."""
+        """Return an object as last seen, None when it does not exist; ask `has_synced` first."""
         raw = self._of[target].objects.get(target.key)
         return None if raw is None else decode(raw, target.resource)
 

@@ -32,7 +32,7 @@ class ObjectClient(Struct, frozen=True):
     watches: ObjectWatches
 
     async def read(self, target: ObjectRef) -> Object | None:
-        """Return an object, None when it is not there; without the record of its field managers when watched."""
+        """Return an object, None when it does not exist; without the record of its field managers when watched."""
         if self.watches.has_synced(target):
             return self.watches.get(target)
         try:

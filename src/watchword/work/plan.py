@@ -241,7 +241,7 @@ def is_generation_applied(work: Mapping[str, Any]) -> bool:
 def choose_applied_resources(
     plan: ApplyPlan, outcomes: ApplyOutcomes, left: Sequence[AppliedResource]
 ) -> list[AppliedResource]:
-    """Return what the record should say after everything was tried: what is there, and what still has to go."""
+    """Return the new content of the record: what exists, and what must still be deleted."""
     recorded = {one.identity: one for one in read_applied_resources(plan.record)}
     entries = {one.identity: one for one in left}
     if not plan.stale_resources():

@@ -52,7 +52,7 @@ def decide_available_condition(present: Object | None, problem: str = "") -> Con
     if problem:
         return Condition.unknown(ConditionType.WORK_AVAILABLE, "FetchingResourceFailed", problem[:MAX_MESSAGE_LENGTH])
     if present is None:
-        return Condition.false(ConditionType.WORK_AVAILABLE, "ResourceNotAvailable", "the object is not there")
+        return Condition.false(ConditionType.WORK_AVAILABLE, "ResourceNotAvailable", "the object does not exist")
     return Condition.true(ConditionType.WORK_AVAILABLE, "ResourceAvailable", "the object is there")
 
 
@@ -85,7 +85,7 @@ def _decide_work_available(reports: Sequence[ManifestStatus]) -> Condition:
     absent = [report.meta.ordinal for report in reports if report.available.status == "False"]
     unknown = [report.meta.ordinal for report in reports if report.available.status == "Unknown"]
     if absent:
-        message = f"{len(absent)} of {len(reports)} objects are not there: {_some(absent)}"
+        message = f"{len(absent)} of {len(reports)} objects do not exist: {_some(absent)}"
         return Condition.false(type_, "ResourcesNotAvailable", message)
     if unknown:
         message = f"{len(unknown)} of {len(reports)} objects cannot be looked at: {_some(unknown)}"

@@ -99,7 +99,7 @@ class AccountReconciler(Struct, frozen=True):
             await self._report(account, declared, failed_request(str(error)))
             raise
         if held is None:
-            await self._report(account, declared, failed_request("the cluster issued a token without an end"))
+            await self._report(account, declared, failed_request("the cluster issued a token without an expiry"))
             return Done()
         renew_at = decision.until if isinstance(decision, Keep) else None
         change = decide_status(account, str(local.key), held, renew_at, now=now)
@@ -169,8 +169,8 @@ class ServiceAccounts(Struct, frozen=True):
     async def ensure(self, account: Account, declared: Sequence[Object], *, known_uid: str = "") -> Object:
         """Return the ServiceAccount as it stands afterwards; the one with the known UID is the account's in any case.
 
-        Raises `NameConflict` when one of that name exists that no managed account made, `BeingDeleted` while one goes
-        that was made for an account of that name which is gone.
+        Raises `NameConflict` when a ServiceAccount of that name was not made for a managed account, `BeingDeleted`
+        while that of an earlier account of the name is being deleted.
         """
         name = account.key.name
         if any(name == owner["name"] for owner in self.owners):
@@ -200,7 +200,7 @@ class ServiceAccounts(Struct, frozen=True):
         """Delete the ServiceAccount if a managed account made it; return whether one is left.
 
         With `look`, the server is asked, too: the cache does not show one whose label was removed. Raises
-        `NameConflict` when tokens were reported and nothing tells whether they are of the one that is there.
+        `NameConflict` when tokens were reported and it is unknown whether they are of the present one.
         """
         key = ObjectKey(self.namespace, name)
         found = self.reader.get(SERVICE_ACCOUNTS, key)

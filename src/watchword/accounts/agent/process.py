@@ -174,7 +174,7 @@ async def _find_refusal(hub: Client, kind: Resource, cluster: str) -> str:
 async def _follow_authority(
     every: float, secrets: TokenSecrets, hub: Cache, kinds: tuple[Resource, ...], source: TriggerSource
 ) -> None:
-    """Look at every account again when the authority of the cluster has changed: no event tells of a file."""
+    """Reconcile every account when the cluster's CA has changed: no event reports a changed file."""
     known = secrets.ca
     while True:
         await asyncio.sleep(every)

@@ -284,7 +284,7 @@ def decide_token(
     *,
     now: datetime,
 ) -> Decision:
-    """Decide from what the cluster says of itself now: the authority of its server, and its word about tokens."""
+    """Decide from the present CA of the cluster's API server and its evidence about tokens."""
     if held is None:
         return Obtain(Reason.MISSING)
     wanted = Wanted(

@@ -93,7 +93,7 @@ FIELD_MANAGER = "watchword-accounts"
 
 
 async def install(client: Client, *, served: str = SERVED_IN_PROCESS) -> None:
-    """Apply everything; what is there already as wanted stays as it is."""
+    """Apply every object that differs from what is wanted."""
     await apply_manifests(client, manifests(served=served), manager=FIELD_MANAGER)
 
 

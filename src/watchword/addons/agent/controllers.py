@@ -210,7 +210,7 @@ def _credentials(
 def _add_evidence_monitor(
     parts: AddonAgentContext, credentials: AddonCredentials, evidence: TokenEvidence, trigger: TriggerSource
 ) -> None:
-    """Show a token to the hub regularly: one request for all add-ons tells of a withdrawn signing key."""
+    """Show a token to the hub regularly: one request for all add-ons detects a withdrawn signing key."""
     if parts.token_client is None:
         return
     learn = learn_by_use(evidence, credentials.held_tokens, parts.token_client)

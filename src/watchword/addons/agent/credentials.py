@@ -307,7 +307,7 @@ LABELED_RECHECK = timedelta(seconds=30)  # its label makes it visible, and its e
 BOOTSTRAP_RECHECK = timedelta(minutes=1)  # the cluster's own credential triggers a reconcile, perhaps before its use
 
 WatchNamespace = Callable[[str], Awaitable[None]]
-"""Follow the add-ons' Secrets of one more namespace; returns when it is known what is there."""
+"""Follow the add-ons' Secrets of one more namespace; returns once they are listed."""
 
 
 class AddonSecretReconciler(Struct, frozen=True):

@@ -93,7 +93,7 @@ class DeploymentStep(Struct, frozen=True):
         return await self.ensurer.ensure(MANIFEST_WORKS, wanted, ours=ours)
 
     async def _run_hooks(self, instance: AddonInstance, manifests: Sequence[Object]) -> tuple[Condition, ...]:
-        """Run the hooks; once they are done, let go."""
+        """Run the hooks, then remove the finalizer."""
         if Finalizer.ADDON_PRE_DELETE not in instance.addon.finalizers:
             return ()
         hooks = [obj for obj in manifests if is_hook(obj)]
@@ -234,14 +234,14 @@ def decide_applied_condition(works: Sequence[Object]) -> Condition:
 def decide_available_condition(works: Sequence[Object]) -> Condition:
     type_ = ConditionType.ADDON_AVAILABLE
     if not works:
-        return Condition.unknown(type_, "WorkNotFound", "the add-on's works are not there yet")
+        return Condition.unknown(type_, "WorkNotFound", "the add-on's works do not exist yet")
     if not all(is_true(work, ConditionType.WORK_APPLIED) for work in works):
         return Condition.unknown(type_, "WorkNotApplied", "the add-on's works are not applied yet")
     waiting = [name for work in works for name in _unready(work)]
     if waiting:
         return Condition.false(type_, "ProbeUnavailable", f"no replica is ready of {', '.join(waiting)}")
     if not all(is_true(work, ConditionType.WORK_AVAILABLE) for work in works):
-        return Condition.false(type_, "WorkUnavailable", "not everything in the add-on's works is there")
+        return Condition.false(type_, "WorkUnavailable", "some objects of the add-on's works do not exist")
     return Condition.true(type_, "ProbeAvailable", "everything that the add-on consists of is ready")
 
 

@@ -192,7 +192,7 @@ def decide_placements_condition(*, served: bool, followed: bool) -> Condition:
         message = "the add-on is installed on every cluster that the placements choose"
         return Condition.true(FOLLOWED, "PlacementsFollowed", message)
     if served:
-        message = "the hub does not get to see decisions: may it list and watch placementdecisions?"
+        message = "the hub cannot read placementdecisions: grant its ServiceAccount list and watch"
         return Condition.false(FOLLOWED, "PlacementsNotReadable", message)
     message = "this hub serves no PlacementDecision: install what decides about placements, or use ClusterSets"
     return Condition.false(FOLLOWED, "PlacementsNotServed", message)

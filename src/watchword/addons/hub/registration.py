@@ -145,7 +145,7 @@ def merge_registrations(
 
 
 def _initial_subject(instance: AddonInstance, catalog: AddonCatalog) -> AddonSubject:
-    """Return what an agent must know before it asks: the subject where a cluster has an earlier one's name."""
+    """Return the subject to request for a cluster that has the name of an earlier one; else an empty one."""
     cluster, addon = instance.cluster, instance.addon.name
     for driver in catalog.drivers if cluster.name_used_before else ():
         if isinstance(driver, RequestsAddonCertificate):

@@ -36,7 +36,7 @@ class TemplateContext(Struct, frozen=True):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What stands for `{{NAME}}`: variables cannot replace the name of the cluster and the namespace."""
+        """The values of `{{NAME}}`: variables cannot replace the name of the cluster and the namespace."""
         own = {"CLUSTER_NAME": self.cluster, "INSTALL_NAMESPACE": self.namespace}
         hub = {"HUB_KUBECONFIG": f"{HUB_KUBECONFIG_MOUNT}/kubeconfig"} if self.registrations else {}
         return {**hub, **self.config.variables, **own}
@@ -109,7 +109,7 @@ def workload_namespace(manifests: Iterable[Object], context: TemplateContext) ->
 
 
 def substitute_variables(value: Any, variables: Mapping[str, str]) -> Any:
-    """Return a value with `{{NAME}}` replaced in every text; nothing stands for names that are not known."""
+    """Return a value with `{{NAME}}` replaced in every text; unknown names become empty."""
     if isinstance(value, str):
         closed, end, rest = value.rpartition("}}")  # the search for an end begins at each brace, and so has to find one
         return _VARIABLE.sub(lambda match: variables.get(match[1], ""), closed + end) + rest if end else value

@@ -232,14 +232,14 @@ class TokenAgentDriver(Struct, frozen=True):
         # The token is accepted only when it is the requested one, and still valid.
         token = read_bound_token(granted.token.reveal())
         if token is None:
-            return _failed("TokenUnreadable", "the hub issued a token that cannot be read, or that has no life")
+            return _failed("TokenUnreadable", "the hub issued a token that is no JWT or has no validity period")
         objection = validate_token_identity(wanted, token)
         if objection:
             return _failed("ServiceAccountRecreated", objection)
         if token.expires_at <= self.clock.now():
             return _failed(
                 "TokenAlreadyExpired",
-                "the hub issued a token that is over by this cluster's clock: set the clocks of hub and cluster right",
+                "the hub's token has expired by this cluster's clock: synchronise the clocks of hub and cluster",
             )
         self.evidence.observe_issued(token, requested=self.lifetime, now=self.clock.now())
         return build_token_credential(wanted, granted.token, token, asked=self.lifetime)
@@ -262,7 +262,7 @@ def decide_refusal(error: errors.KubeError) -> Pending:
 def choose_retry_delay(failures: int, *, transient: bool = False) -> timedelta:
     """Return how long to wait after so many failures in a row: seldom more often than every ten seconds.
 
-    What usually settles by itself is looked at again at once, but soon as seldom as everything else.
+    Failures that usually resolve themselves are retried at once, and soon as seldom as others.
     """
     first, growth = (TRANSIENT_RETRY_DELAY, 4) if transient else (FIRST_RETRY_DELAY, 2)
     factor: int = growth ** min(failures - 1, 10)

@@ -84,7 +84,7 @@ class AccessProbe(Struct, frozen=True):
 
 
 class AbsenceProbe(Struct, frozen=True):
-    """Asks whether an object is gone without which its tokens are refused."""
+    """Asks whether an object is deleted whose absence makes its tokens invalid."""
 
     holder: str
     client: Client
@@ -173,7 +173,7 @@ REASON = "CredentialRevoked"
 
 
 class RevocationResult(Struct, frozen=True):
-    """What became of one revocation; without `changed` there was nothing to do."""
+    """Result of one revocation; without `changed` there was nothing to do."""
 
     revocation: Revocation
     changed: bool = False

@@ -57,7 +57,7 @@ class TokenKeys(Struct, frozen=True, dict=True):
 
 
 class TokenTrust(Struct, frozen=True):
-    """What is believed of the tokens of one issuer."""
+    """How tokens of one issuer are verified."""
 
     issuer: str
     api_audiences: tuple[str, ...]

@@ -92,7 +92,7 @@ class CustomResourceController:
         return None
 
     async def _clean_up(self, definition: Object) -> float | None:
-        """Delete every object of a definition; when none is left, let the definition go."""
+        """Delete every object of a definition, then remove its finalizer."""
         if CLEANUP_FINALIZER not in finalizers_of(definition):
             return None
         definition = await self._write_condition(definition, DELETING)

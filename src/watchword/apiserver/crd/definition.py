@@ -161,7 +161,7 @@ def decide_status(definition: Object, others: Iterable[Object], now: datetime) -
 
 
 def with_conditions(status: Object, wanted: Iterable[Condition], now: datetime) -> Object:
-    """Return a status with these conditions; an instant changes only with what it is the instant of."""
+    """Return a status with these conditions; lastTransitionTime changes only with a condition's status."""
     rows = {text(row, "type"): row for row in objects(status, "conditions")}
     for condition in wanted:
         row = {

@@ -152,7 +152,7 @@ _COLLECTION = {"list": "get", "create": "post", "deletecollection": "delete"}
 
 
 def paths_of(kind: ResourceKind, component: str) -> Object:
-    """Return what clients read of paths: which kind they are about, and what may be asked of a write."""
+    """Return the paths as clients read them: the kind of each, and the parameters of its writes."""
     resource = kind.resource
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     place = f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
@@ -281,7 +281,7 @@ EMPTY_V2 = b"\n\x032.0\x12\x10\n\nKubernetes\x12\x02v1\x42\0"
 
 
 class CachedDocument(Struct, frozen=True):
-    """One document, and the kinds it was drawn from."""
+    """One document, and the kinds from which it was rendered."""
 
     kinds: tuple[ResourceKind, ...]
     body: bytes
@@ -293,7 +293,7 @@ class CachedDocument(Struct, frozen=True):
 
 
 class OpenApiHandler:
-    """Serves documents; each is drawn once and again only when one of its kinds changes."""
+    """Serves documents; each is rendered again only when one of its kinds changes."""
 
     def __init__(self, kinds: Callable[[], Sequence[ResourceKind]]) -> None:
         self._kinds = kinds

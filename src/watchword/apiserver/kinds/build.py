@@ -17,7 +17,7 @@ from watchword.apiserver.serving.model import Column, Hook, Operation, ResourceK
 
 
 class LazyFunction(Struct, frozen=True):
-    """Stands for a function of a module that is imported by the first call.
+    """A function whose module is imported by the first call.
 
     For wiring only: a module that merely uses another imports it. A test resolves all of them.
     """

@@ -91,7 +91,7 @@ def any_name(_: str) -> list[str]:
 
 
 def generated_prefix(prefix: str, rule: NameRule) -> list[str]:
-    """Validate a generateName by the rule for names: what is appended mends a trailing dash."""
+    """Validate a generateName by the rule for names: the suffix makes a trailing dash valid."""
     return rule(prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix)
 
 

@@ -64,7 +64,7 @@ class NodeEvents(Struct):
                 raise
 
     def forget(self, uid: str) -> None:
-        """Allow events about an object again: it is gone."""
+        """Allow events about an object of this name again, because it was deleted."""
         self._reported = {said for said in self._reported if said[0] != uid}
 
 

@@ -66,7 +66,7 @@ class ObjectStorage(Struct, frozen=True):
         return self.decode(kind, record) if record is not None else None
 
     def latest(self, kind: ResourceKind, key: ObjectKey) -> Record | None:
-        """Return the record a writer must build on, which may still be on its way to the disk."""
+        """Return the record a writer must build on, which may not be on disk yet."""
         return self.store.latest(bucket_of(kind), path_of(key))
 
     def decode(self, kind: ResourceKind, record: Record) -> Object:

@@ -75,7 +75,7 @@ class ListPage(Struct, frozen=True):
 
 
 async def get_record(store: Store, kind: ResourceKind, key: ObjectKey, resource_version: str) -> Record:
-    """Return one record; 404 when it is not there."""
+    """Return one record; 404 when it does not exist."""
     if resource_version not in {"", "0"}:
         if not is_revision(resource_version):
             raise ApiError(500, "", f"resourceVersion: {_unreadable(resource_version)}")

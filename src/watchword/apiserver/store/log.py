@@ -96,7 +96,7 @@ class RevisionLog:
             raise
 
     def mark_open(self) -> None:
-        """Note in the main file that it is in use: a copy without the write-ahead log can then be told."""
+        """Record in the main file that it is in use, so that a copy without the write-ahead log is recognised."""
         self._transact([(_SET_FACT, [("open", 1)])])
         self._drop_old_pages()
 
@@ -131,7 +131,7 @@ class RevisionLog:
         self.committed(values[-1][0])
 
     def replace(self, rows: Iterable[snapshot.Row]) -> None:
-        """Put other bodies in place of those of the same revisions, and leave nothing of the old ones behind."""
+        """Replace the bodies of stored revisions, and erase the old ones from the files."""
         self._transact([("INSERT OR REPLACE INTO log VALUES (?, ?, ?, ?, ?, ?)", [row.columns for row in rows])])
         self._drop_old_pages()
 

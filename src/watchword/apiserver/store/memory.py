@@ -16,7 +16,7 @@ WINDOW_BYTES = 32 * 1024 * 1024
 
 
 class Bucket(Struct):
-    """One kind's records, past and listeners."""
+    """Records, recent changes and listeners of one kind."""
 
     records: dict[str, Record] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)  # sorted
@@ -211,7 +211,7 @@ class MemoryStore(CommittedReads):
         return event.record
 
     async def flush(self) -> None:
-        """Return: nothing is ever on its way."""
+        """Return at once: no write is ever pending."""
 
     async def compact(self, revision: int) -> None:
         self._state.compact(revision)

@@ -48,7 +48,7 @@ class StoreCorrupt(StoreOpenError):
 
 
 class StoreMissing(StoreOpenError):
-    """There was a data file, and it is gone or empty; a blank one would pass for the truth."""
+    """The data file was deleted or emptied; starting with a blank one would hide the loss."""
 
 
 class StoreIncomplete(StoreOpenError):
@@ -122,7 +122,7 @@ class Store(Protocol):
     def get(self, bucket: str, path: str) -> Record | None: ...
 
     def latest(self, bucket: str, path: str) -> Record | None:
-        """Return the record a writer must build on: committed, or on its way."""
+        """Return the record a writer must build on: committed, or pending."""
 
     def records(self, bucket: str, namespace: str = "") -> list[Record]: ...
 
@@ -144,4 +144,4 @@ class Store(Protocol):
     async def compact(self, revision: int) -> None: ...
 
     async def close(self) -> None:
-        """Finish what is on its way and release the data file."""
+        """Finish pending writes and release the data file."""

@@ -37,7 +37,7 @@ class CloseLog(Struct, frozen=True):
 
 
 class BatchResult(Struct, frozen=True):
-    """What became of a batch: `error` is None when it is durable."""
+    """Result of a batch: `error` is None when it is durable."""
 
     epoch: int
     revisions: tuple[int, ...]

@@ -407,7 +407,7 @@ class CertificateAgentDriver(Struct, frozen=True):
 
     def _new_key(self, wanted: driver.WantedCredential) -> driver.Pending:
         keep = {PENDING_KEY: self.new_key().pem.reveal(), **driver.rotation_data(wanted)}
-        return driver.Pending("KeyCreated", "a key was made", recheck=IMMEDIATELY, keep=keep)
+        return driver.Pending("KeyCreated", "a private key was generated", recheck=IMMEDIATELY, keep=keep)
 
     async def _create_request(self, wanted: driver.WantedCredential, key: PrivateKey, name: str) -> driver.Pending:
         request = request_manifest(wanted, key, self.lifetime, name=name)

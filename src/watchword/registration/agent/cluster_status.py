@@ -236,7 +236,7 @@ class ClusterStatusReconciler(Struct, frozen=True):
 def decide_cluster_conditions(health: ClusterHealth) -> tuple[Condition, ...]:
     joined = Condition.true(ConditionType.JOINED, "ManagedClusterJoined", "the cluster has joined this hub")
     if health.error:
-        message = f"the cluster's API server is not well: {health.error}"
+        message = f"the cluster's API server is not healthy: {health.error}"
         down = Condition.false(ConditionType.AVAILABLE, "ManagedClusterKubeAPIServerUnavailable", message)
         return joined, down
     up = Condition.true(ConditionType.AVAILABLE, "ManagedClusterAvailable", "the cluster is available")

@@ -164,7 +164,7 @@ class ClusterInfoRefresher(Struct):
     client_factory: ClientFactory
 
     async def refresh(self) -> RefreshResult:
-        """Look once: at regular intervals, and when a connection failed."""
+        """Read the published endpoint once: called at intervals, and after a failed connection."""
         reached = False
         for server in dict.fromkeys((self.address, *self.info.endpoints)):
             try:

@@ -218,7 +218,7 @@ class HubSession:
         return self.held is not None and (self.held.credential_id or NAMELESS) == self.refused_id
 
     async def _follow_endpoint(self) -> None:
-        """Look where the hub is: at the start, when it cannot be reached, and four times an hour."""
+        """Read the hub's endpoint at the start, when the hub cannot be reached, and four times an hour."""
         unreachable = self.connection.unreachable
         if await self._check_configuration():
             await self._endpoint_changed()

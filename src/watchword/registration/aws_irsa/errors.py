@@ -5,7 +5,7 @@ AwsError
 ├── LibraryMissing       the AWS libraries are not installed
 ├── WrongAccount         the credentials belong to another account than the role
 ├── ForeignRole          a role or an access entry of that name belongs to another cluster
-├── IdentityMissing      what was to be made outside differs from what the cluster needs, or is not there
+├── IdentityMissing      what was to be made outside differs from what the cluster needs, or does not exist
 ├── RoleTaken            the role belongs to another cluster, or to an earlier acceptance
 ├── StillAccepted        the cluster has rights on the hub, which go before its role
 ├── AwsAuthUnreadable    the ConfigMap aws-auth is missing or cannot be read

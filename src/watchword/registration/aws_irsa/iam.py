@@ -139,7 +139,7 @@ async def settled(
     is_settled: Callable[[T], bool] = lambda _: True,
     unsettled_codes: frozenset[str] = frozenset(),
 ) -> T:
-    """Repeat a request while AWS does not know yet what it was told; the last answer or refusal counts."""
+    """Repeat a request while AWS does not see earlier writes yet; return or raise the last result."""
     for failures in range(1, SETTLING_ATTEMPTS):
         try:
             answer = await ask()

@@ -17,7 +17,7 @@ USERS = driver.DriverOption(
 )
 GROUPS = driver.DriverOption(
     flag="--auto-approved-csr-groups",
-    help="The same for groups.",
+    help=f"Groups whose first request is approved automatically, with {driver.AUTO_APPROVAL}; separated by commas.",
     side=driver.Side.HUB,
     type=driver.OptionType.LIST,
     gate=driver.AUTO_APPROVAL,

@@ -47,7 +47,7 @@ class SubResource(StrEnum):
 
 
 class Action(StrEnum):
-    """What is to be done."""
+    """The action in an event's type."""
 
     CREATE = "create_request"
     UPDATE = "update_request"

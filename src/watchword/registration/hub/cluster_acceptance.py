@@ -306,7 +306,7 @@ def was_accepted_before(reader: Reader, cluster: Cluster) -> bool:
 
 
 async def remove_cluster_rbac(hub: HubParts, cluster: str) -> None:
-    """Take every right that was made for a cluster; what is gone already costs nothing."""
+    """Delete every right that was made for a cluster; one that does not exist is no error."""
     for key in cluster_rbac.binding_keys(cluster):
         await force_delete_binding(hub, key)
     role = ObjectKey.cluster(cluster_role(cluster))

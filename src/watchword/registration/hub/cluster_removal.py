@@ -140,7 +140,7 @@ class ClusterRemovalReconciler(Struct, frozen=True):
             return await self._wait_for(found, outside)
         ours = cluster_acceptance.belongs_to(cluster.name)
         if await self.hub.ensurer.remove(NAMESPACES, cluster.key, ours=ours):
-            await self._set_deleting_condition(found, "NoResource", "waiting for the namespace to be gone")
+            await self._set_deleting_condition(found, "NoResource", "waiting until the namespace is deleted")
         await self._release(cluster)
         return Done()
 
@@ -172,7 +172,7 @@ class ClusterRemovalReconciler(Struct, frozen=True):
             await remove_finalizer(self.hub.client, MANAGED_CLUSTERS, cluster.object, *HUB_FINALIZERS)
 
     async def _wait_for(self, found: Object, remaining: list[str]) -> Outcome:
-        message = f"waiting for {', '.join(remaining)} to be gone"
+        message = f"waiting for the deletion of {', '.join(remaining)}"
         await self._set_deleting_condition(found, "ResourceRemaining", message)
         return RetryAfter(RECHECK)
 

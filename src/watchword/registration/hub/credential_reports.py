@@ -71,7 +71,7 @@ class CredentialEvents(Struct, frozen=True):
             self._tell_change(delta.new, before, now)
 
     def _tell_end(self, key: ObjectKey, before: SeenCredential) -> None:
-        """Tell that an add-on is gone; the end of a cluster is told when nothing is left of it."""
+        """Report that an add-on was removed; the removal of a cluster is reported when nothing is left of it."""
         if self.resource is MANAGED_CLUSTER_ADDONS:
             addon = self.resource.manifest(key, metadata={"uid": before.uid})
             self.events.normal(addon, "AddonRemoved", f"add-on {key} is gone, and its rights on the hub with it")
@@ -86,7 +86,7 @@ class CredentialEvents(Struct, frozen=True):
             self.events.normal(found, "CredentialRotated", f"the credential of {key} was renewed: {now.validity}")
         if before.owner_key and now.owner_key and before.owner_key != now.owner_key:
             short = now.owner_key[:FINGERPRINT_LETTERS]
-            self.events.warning(found, "NameTakenOver", f"the name {key} belongs to the key {short} now")
+            self.events.warning(found, "NameTakenOver", f"cluster name {key} now belongs to key {short}")
 
 
 def observe_credential(resource: Resource, found: Object, find_credential: FindCredential) -> SeenCredential:

@@ -315,5 +315,5 @@ def _bootstrap_bindings(account: ObjectKey) -> Iterable[tuple[Resource, Object]]
 
 
 async def install(client: Client, *, demands_executor: bool = False) -> None:
-    """Apply everything; what is there already as wanted stays as it is."""
+    """Apply every object that differs from what is wanted."""
     await apply_manifests(client, manifests(demands_executor=demands_executor), manager=FIELD_MANAGER)

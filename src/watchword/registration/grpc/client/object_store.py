@@ -59,7 +59,7 @@ class ObjectStore:
         return self._objects.get(key)
 
     def require(self, key: ObjectKey) -> StoredObject:
-        """Return an object; a refusal when it is not there."""
+        """Return an object; a refusal when it does not exist."""
         found = self.find(key)
         if found is None:
             raise make_refusal(404, "NotFound", f"{self.codec.resource.group_resource} {key.name!r} not found")

@@ -101,7 +101,7 @@ ECHO_SECONDS = 2.0
 async def _publish_change(
     channel: EventChannel, store: ObjectStore, key: ObjectKey, type_: EventType, change: Callable[[Object], Object]
 ) -> StoredObject:
-    """Change an object; a refusal when it is not there, or was changed or replaced meanwhile."""
+    """Change an object; a refusal when it does not exist, or was changed or replaced meanwhile."""
     async with store.writing:
         if store.codec.returns_writes:
             await _wait_for(store, key, lambda found: found is None or not found.is_written)
