@@ -50,7 +50,7 @@ class Described:
 
 def render_cli() -> str:
     """Return the page: one section for each command, in order of use."""
-    context = click.Context(cli, info_name=PROGRAM)
+    context = click.Context(cli, info_name=PROGRAM, **cli.context_settings)
     commands = {name: cli.get_command(context, name) for name in COMMANDS}
     counts = Counter(
         record for name, each in commands.items() if each is not None for record in _all_records(each, name, context)
