@@ -27,7 +27,7 @@ from tests.pullsecrets.harness import PullSecretHarness, is_filled, open_pull_se
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, uid_of
-from watchword.api.names import Annotation
+from watchword.api.names import Annotation, Label, addon_group, addon_user
 from watchword.api.pull_secrets import ANNOTATION_PULL_SECRET
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -45,7 +45,9 @@ from watchword.credentials.driver import SecretData
 from watchword.credentials.lifecycle import choose_renewal_time, read_bound_token
 from watchword.kube.access_reviews import review_token, who_am_i
 from watchword.kube.client import Client
+from watchword.kube.credentials import Credential
 from watchword.kube.errors import KubeError
+from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import Transport
 from watchword.pki.certificates import parse_certificate
@@ -107,8 +109,8 @@ class Pillar(Protocol):
         """Let the credential be wanted for another subject; the present one must not be used any more."""
         ...
 
-    def is_request(self, path: str) -> bool:
-        """Whether a path is where the credential is requested."""
+    def is_request(self, sent: Request) -> bool:
+        """Whether the credential is requested."""
         ...
 
     async def refuse(self) -> None:
@@ -148,6 +150,12 @@ class RefusingConnector(PlaneConnector):
 
     def own(self, data: SecretData) -> Transport:
         return RefusingTransport(super().own(data), parse_certificate(data["tls.crt"]).der, self.refused)
+
+    def with_credential(self, hub: ClusterEntry, credential: Credential) -> Client:
+        client, certificate = super().with_credential(hub, credential), credential.certificate
+        if certificate is None:
+            return client
+        return Client(RefusingTransport(client.transport, parse_certificate(certificate.chain).der, self.refused))
 
 
 @dataclass
@@ -247,8 +255,8 @@ class Registration:
         patch = {**request, "status": {"conditions": [approved]}}
         await self.harness.client.update(CERTIFICATE_SIGNING_REQUESTS, patch, subresource="approval")
 
-    def is_request(self, path: str) -> bool:
-        return path.endswith("/certificatesigningrequests")
+    def is_request(self, sent: Request) -> bool:
+        return sent.path.endswith("/certificatesigningrequests")
 
     async def refuse(self) -> None:
         self.refused.add(certificate_in(await self.find() or {}))
@@ -303,14 +311,54 @@ class AddonToken:
     async def change_subject(self) -> None:
         await self.fleet.client.delete(SERVICE_ACCOUNTS, account_of(self.key))
 
-    def is_request(self, path: str) -> bool:
-        return path.endswith(("/robot/token", "/builder/token", "-reporter-agent/token"))
+    def is_request(self, sent: Request) -> bool:
+        return sent.path.endswith(("/robot/token", "/builder/token", "-reporter-agent/token"))
 
     async def refuse(self) -> None:
         await self.plane.rotate_signing_key(keep_old=False)
 
     async def request_renewal(self, request: str) -> None:
         await annotate(self.fleet.client, MANAGED_CLUSTER_ADDONS, self.key, request)
+
+
+@dataclass
+class AddonCertificate(AddonToken):
+    """The certificate of an add-on for the API server of the hub."""
+
+    agent_name: str = "reporter"
+    refused: set[bytes] = field(default_factory=set)  # certificates
+
+    async def start(self) -> None:
+        self.fleet.connectors[self.cluster] = RefusingConnector(self.plane, refused=self.refused)
+        await self.fleet.start_agent(self.cluster, auth="csr", settings=lifetime_settings(certificate=LIFE))
+
+    async def is_honoured(self, secret: Object) -> bool:
+        data = decode_data(secret)
+        if not {"tls.crt", "tls.key", "kubeconfig"} <= data.keys() or "pending.key" in data:
+            return False
+        try:
+            client = Client(transport_with(self.plane, data["tls.crt"], data["tls.key"]))
+            who = parse_certificate(data["tls.crt"])
+        except (PkiError, KubeError):
+            return False
+        is_wanted = who.common_name.endswith(f":{self.agent_name}") and who.der not in self.refused
+        return is_wanted and await accepts(client)
+
+    def renews_at(self, secret: Object) -> datetime:
+        leaf = parse_certificate(decode_data(secret)["tls.crt"])
+        return choose_renewal_time(leaf.not_before, leaf.not_after, seed=leaf.key.thumbprint)
+
+    async def change_subject(self) -> None:
+        self.agent_name = "second"
+        groups = [addon_group(self.cluster, self.key.name)]
+        subject = {"user": addon_user(self.cluster, self.key.name, self.agent_name), "groups": groups}
+        await self.fleet.register(self.key, {"type": "kubeClient", "kubeClient": {"driver": "csr", "subject": subject}})
+
+    def is_request(self, sent: Request) -> bool:
+        return sent.path.endswith("/certificatesigningrequests") and Label.ADDON_NAME.encode() in sent.body
+
+    async def refuse(self) -> None:
+        self.refused.add(certificate_in(await self.find() or {}))
 
 
 @dataclass
@@ -363,8 +411,8 @@ class ManagedAccount:
         assert self.member is not None
         await self.fleet.client.delete(SERVICE_ACCOUNTS, self.fleet.local(self.member, "robot"))
 
-    def is_request(self, path: str) -> bool:
-        return path.endswith(("/robot/token", "/builder/token", "-reporter-agent/token"))
+    def is_request(self, sent: Request) -> bool:
+        return sent.path.endswith(("/robot/token", "/builder/token", "-reporter-agent/token"))
 
     async def refuse(self) -> None:
         await self.plane.rotate_signing_key(keep_old=False)
@@ -417,8 +465,8 @@ class PullSecret:
         await self.harness.client.delete(SERVICE_ACCOUNTS, self.harness.key("builder"))
         await self.harness.account("builder")
 
-    def is_request(self, path: str) -> bool:
-        return path.endswith(("/robot/token", "/builder/token", "-reporter-agent/token"))
+    def is_request(self, sent: Request) -> bool:
+        return sent.path.endswith(("/robot/token", "/builder/token", "-reporter-agent/token"))
 
     async def refuse(self) -> None:
         await self.plane.rotate_signing_key(keep_old=False)
@@ -446,6 +494,12 @@ async def addon_token(plane: Plane) -> AsyncIterator[Pillar]:
 
 
 @asynccontextmanager
+async def addon_certificate(plane: Plane) -> AsyncIterator[Pillar]:
+    async with run_addon_fleet(plane) as fleet:
+        yield AddonCertificate(fleet)
+
+
+@asynccontextmanager
 async def managed_account(plane: Plane) -> AsyncIterator[Pillar]:
     async with accounts_fleet(plane) as fleet:
         yield ManagedAccount(fleet)
@@ -460,6 +514,7 @@ async def pull_secret(plane: Plane) -> AsyncIterator[Pillar]:
 PILLARS: Mapping[str, Callable[[Plane], AbstractAsyncContextManager[Pillar]]] = {
     "registration": registration,
     "add-on token": addon_token,
+    "add-on certificate": addon_certificate,
     "managed account": managed_account,
     "pull secret": pull_secret,
 }

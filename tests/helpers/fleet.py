@@ -39,10 +39,10 @@ from watchword.api.resources import (
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.agent import LIFETIME as CERTIFICATE_LIFETIME
 from watchword.credentials.driver import KUBECONFIG, SecretData, Settings
-from watchword.credentials.evidence import connect_with_token
+from watchword.credentials.evidence import connect_with
 from watchword.kube.client import Client
 from watchword.kube.connect import credentials_of, make_client
-from watchword.kube.credentials import bearer
+from watchword.kube.credentials import Credential
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import NotFound
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
@@ -104,11 +104,13 @@ class PlaneConnector:
         parse_kubeconfig(data[KUBECONFIG]).choose()
         return self.through(transport_with(self.plane, data["tls.crt"], data["tls.key"]))
 
-    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
-        local = self.plane.client().transport
-        if isinstance(local, InProcessTransport):
-            return Client(self.through(local.with_identity(authorization=bearer(token.reveal().encode()))))
-        return connect_with_token(Endpoint(self.plane.server, hub.ca_data))(token)
+    def with_credential(self, hub: ClusterEntry, credential: Credential) -> Client:
+        local, certificate = self.plane.client().transport, credential.certificate
+        if not isinstance(local, InProcessTransport):
+            return connect_with(Endpoint(self.plane.server, hub.ca_data))(credential)
+        if certificate is None:
+            return Client(self.through(local.with_identity(authorization=credential.authorization)))
+        return Client(self.through(transport_with(self.plane, certificate.chain, certificate.key.reveal())))
 
 
 def transport_with(plane: Plane, certificate: bytes, key: bytes) -> Transport:

@@ -23,12 +23,12 @@ from watchword.api.http import Peer, Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET
 from watchword.api.resources import SECRETS
-from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.agent import CERTIFICATE
 from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.discovery.discover import ONE_TRY
 from watchword.kube.client import Client
+from watchword.kube.credentials import Credential
 from watchword.kube.errors import ConfigError, Unreachable
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
@@ -271,9 +271,11 @@ class _Connector(Struct, frozen=True):
             return self._over(EksTransport(member.hub, member.aws, pair), entry.server)
         return self._over(as_certificate(member.hub, data[CERTIFICATE]), entry.server)
 
-    def with_token(self, entry: ClusterEntry, token: Sensitive[str]) -> Client:
-        transport = self._over(self.member.hub.as_token(token.reveal()), entry.server)
-        return Client(transport, random=self.member.to_hub.random)
+    def with_credential(self, entry: ClusterEntry, credential: Credential) -> Client:
+        hub, certificate = self.member.hub, credential.certificate
+        identity = hub.transport().with_identity(authorization=credential.authorization)
+        shown = identity if certificate is None else as_certificate(hub, certificate.chain)
+        return Client(self._over(shown, entry.server), random=self.member.to_hub.random)
 
     def _over(self, transport: Transport, address: str) -> SimulatedTransport:
         addressed = AddressedTransport(self.member.hub, address, transport)

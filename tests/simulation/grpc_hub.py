@@ -28,6 +28,7 @@ from watchword.credentials.certificates.issued_certificate import CERTIFICATE, K
 from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import HubContext, SecretData
 from watchword.kube.client import Client
+from watchword.kube.credentials import Credential
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.transport import Transport
@@ -204,8 +205,8 @@ class SimulatedGrpcConnector(GrpcConnector, kw_only=True):
     def entry(self) -> ClusterEntry:
         return self.direct.entry()
 
-    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
-        return self.direct.with_token(hub, token)
+    def with_credential(self, hub: ClusterEntry, credential: Credential) -> Client:
+        return self.direct.with_credential(hub, credential)
 
     def has_bootstrap_credential(self) -> bool:
         return bool(self.grpc.endpoint.ca_data)
@@ -240,7 +241,7 @@ class ApiServerConnector(Protocol):
 
     def entry(self) -> ClusterEntry: ...
 
-    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client: ...
+    def with_credential(self, hub: ClusterEntry, credential: Credential) -> Client: ...
 
 
 class FollowingTransport:

@@ -56,7 +56,7 @@ def rotate_while_joining(self: HubCredentialReconciler) -> WantedCredential:
         self.identity.cluster,
         self.identity.subject,
         requester=self.session.requester,
-        refused_id=self.session.refused_id,
+        refused=frozenset({self.session.refused_id}),
         rotation=asked,
     )
 

@@ -230,7 +230,7 @@ class WantedCredential(Struct, frozen=True):
     service_account_uid: str = ""  # the one the hub last reported; empty when it has not
     requester: str = ""  # the user that asks as a joining cluster, when its bootstrap credential tells; empty else
     rotation: str = ""  # the last request for an early renewal; empty when there was none
-    refused_id: str = ""  # of a credential that the hub refuses; empty when it refuses none
+    refused: frozenset[str] = frozenset()  # the ids of credentials that the hub refuses
 
 
 SecretData: TypeAlias = Mapping[str, bytes]

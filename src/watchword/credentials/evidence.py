@@ -1,7 +1,7 @@
 """What servers say of credentials: which keys sign tokens, and whether a token is refused."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeAlias
@@ -101,12 +101,13 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
 
 
 class TokenEvidence(Struct):
-    """What is known of the tokens that one server issues."""
+    """What is known of the tokens that one server issues, and which certificates it refuses."""
 
     keys: SigningKeys = field(default_factory=SigningKeys)
     _issued_lives: dict[timedelta, timedelta] = field(default_factory=dict)  # requested → issued
     _obtained: dict[tuple[str, str], tuple[datetime, datetime]] = field(default_factory=dict)  # holder → issued, when
     _refused: frozenset[BoundToken] = frozenset()
+    refused_certificates: Mapping[str, datetime] = field(default_factory=dict)  # the certificate's id → its end
     _is_news: bool = False
 
     def observe_issued(self, token: BoundToken, *, requested: timedelta, now: datetime) -> None:
@@ -117,6 +118,11 @@ class TokenEvidence(Struct):
     def observe_refused(self, token: BoundToken, *, now: datetime) -> None:
         self._is_news |= token not in self._refused
         self._refused = frozenset({token, *(known for known in self._refused if known.expires_at > now)})
+
+    def observe_refused_certificate(self, identifier: str, expires_at: datetime, *, now: datetime) -> None:
+        self._is_news |= identifier not in self.refused_certificates
+        kept = {known: until for known, until in self.refused_certificates.items() if until > now}
+        self.refused_certificates = {**kept, identifier: expires_at}
 
     def take_news(self) -> bool:
         news, self._is_news = self._is_news or self.keys.take_news(), False
@@ -153,6 +159,9 @@ class TokenEvidence(Struct):
 Learn: TypeAlias = Callable[[datetime], Awaitable[None]]
 """Learns what a pillar can learn at an instant; what it cannot learn leaves the evidence as it was."""
 
+CredentialClientFactory: TypeAlias = Callable[[Credential], Client]
+"""Returns a client that shows a credential; `ConfigError` when it cannot be used."""
+
 TokenClientFactory: TypeAlias = Callable[[Sensitive[str]], Client]
 """Returns a client that shows a token; `ConfigError` when no server would accept such a text."""
 
@@ -178,8 +187,16 @@ class EvidenceMonitor(Struct, frozen=True):
             self.trigger.enqueue_all(self.concerned())
 
 
+def connect_with(endpoint: Endpoint) -> CredentialClientFactory:
+    return lambda credential: make_client(endpoint, FixedCredential(credential))
+
+
 def connect_with_token(endpoint: Endpoint) -> TokenClientFactory:
-    return lambda token: make_client(endpoint, FixedCredential(Credential(bearer(token.reveal().encode()))))
+    return show_tokens(connect_with(endpoint))
+
+
+def show_tokens(connect: CredentialClientFactory) -> TokenClientFactory:
+    return lambda token: connect(Credential(bearer(token.reveal().encode())))
 
 
 def learn_published_keys(keys: SigningKeys, client: Client) -> Learn:
@@ -189,7 +206,7 @@ def learn_published_keys(keys: SigningKeys, client: Client) -> Learn:
         try:
             keys.observe_published(await read_published_key_ids(client), now=now)
         except KubeError as error:
-            _log_unread(error)
+            log_unread(error)
 
     return learn
 
@@ -215,7 +232,7 @@ def learn_by_use(
             except (Forbidden, NotFound):
                 continue  # it is accepted, and the server does not show its keys
             except KubeError as error:
-                _log_unread(error)
+                log_unread(error)
                 break
             else:
                 evidence.keys.observe_published(key_ids, now=now)
@@ -224,6 +241,6 @@ def learn_by_use(
     return learn
 
 
-def _log_unread(error: Exception) -> None:
+def log_unread(error: Exception) -> None:
     log: Any = structlog.get_logger("watchword.credentials")
-    log.info("the key set of the server was not read", error=str(error))
+    log.info("the server did not say whether it honours a credential", error=str(error))

@@ -28,7 +28,7 @@ from watchword.api.sensitive import HiddenFields
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
 from watchword.credentials.driver import AgentContext, AgentDriver, NewKey, Side, WantedCredential, validate_options
 from watchword.credentials.errors import DriverError, UnknownDriver
-from watchword.credentials.evidence import SignerTiming, TokenClientFactory
+from watchword.credentials.evidence import CredentialClientFactory, SignerTiming
 from watchword.discovery.discover import ClientFactory, HttpsClientFactory
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
@@ -52,8 +52,8 @@ from watchword.registration.driver import (
     AnnotatesCluster,
     ClusterDriver,
     ConnectorContext,
+    CredentialConnector,
     HubConnector,
-    TokenConnector,
 )
 from watchword.runtime.api_server_connection import HUB
 from watchword.runtime.cache import Cache
@@ -96,17 +96,17 @@ def _addon_controllers(agent: "Agent", manager: Manager) -> Iterable[ControllerS
             new_key=runtime.new_key,
             manager=manager,
             random=runtime.random,
-            token_client=_token_client(agent.session),
+            connect=_show_credentials(agent.session),
             signer_timing=runtime.signer_timing,
         )
     )
 
 
-def _token_client(session: HubSession) -> TokenClientFactory | None:
+def _show_credentials(session: HubSession) -> CredentialClientFactory | None:
     connector = session.connector
-    if not isinstance(connector, TokenConnector):
+    if not isinstance(connector, CredentialConnector):
         return None
-    return lambda token: connector.with_token(session.endpoint.entry(), token)
+    return lambda credential: connector.with_credential(session.endpoint.entry(), credential)
 
 
 def _work_controllers(agent: "Agent", manager: Manager) -> Iterable[ControllerSpec]:

@@ -19,9 +19,10 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.rbac import RbacRule
 from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.credentials import driver
-from watchword.credentials.evidence import connect_with_token
+from watchword.credentials.evidence import connect_with
 from watchword.kube.client import Client
 from watchword.kube.connect import client_for_context, credentials_of, endpoint_of, make_client
+from watchword.kube.credentials import Credential
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry, ResolvedContext, UserEntry
 from watchword.kube.kubeconfig_files import load_kubeconfig, parse_kubeconfig
@@ -74,11 +75,11 @@ class ReplaceableBootstrap(Protocol):
 
 
 @runtime_checkable
-class TokenConnector(Protocol):
-    """A connector that can show the API server of the hub a token in place of the cluster's own credential."""
+class CredentialConnector(Protocol):
+    """A connector that can show the API server of the hub another credential than the cluster's own."""
 
-    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
-        """Return a client that the caller closes; `ConfigError` when no server would accept such a token."""
+    def with_credential(self, hub: ClusterEntry, credential: Credential) -> Client:
+        """Return a client that the caller closes; `ConfigError` when the credential cannot be used."""
 
 
 @runtime_checkable
@@ -154,8 +155,8 @@ class KubeconfigConnector:
             raise ConfigError("the kubeconfig in the Secret names a plugin or files: let the agent write it again")
         return make_client(endpoint_of(choice.cluster), credentials_of(user, choice.cluster)).transport
 
-    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
-        return connect_with_token(endpoint_of(hub))(token)
+    def with_credential(self, hub: ClusterEntry, credential: Credential) -> Client:
+        return connect_with(endpoint_of(hub))(credential)
 
     def _choice(self) -> ResolvedContext:
         if self.bootstrap is None:

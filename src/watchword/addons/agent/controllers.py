@@ -26,15 +26,17 @@ from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, labe
 from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import CERTIFICATE_SIGNING_REQUESTS, LEASES, MANAGED_CLUSTER_ADDONS, SECRETS
 from watchword.api.time import parse_rfc3339
+from watchword.credentials.certificates.agent import learn_certificates_by_use
 from watchword.credentials.credential_secret import CredentialKeeper, PendingCsrWatch, csr_scope
 from watchword.credentials.driver import AgentContext, NewKey, Settings
 from watchword.credentials.evidence import (
+    CredentialClientFactory,
     EvidenceMonitor,
     SignerTiming,
     SigningKeys,
-    TokenClientFactory,
     TokenEvidence,
     learn_by_use,
+    show_tokens,
 )
 from watchword.runtime.api_server_connection import HUB, ApiServerConnection
 from watchword.runtime.cache import Cache
@@ -112,7 +114,7 @@ class AddonAgentContext(Struct, frozen=True, kw_only=True):
     new_key: NewKey
     manager: Manager  # runs what observes whether the hub still accepts tokens
     random: Random
-    token_client: TokenClientFactory | None  # connects to the hub with a token; None where the hub takes none
+    connect: CredentialClientFactory | None  # shows a credential to the hub; None where it cannot be shown
     signer_timing: SignerTiming | None = None
 
 
@@ -210,10 +212,16 @@ def _credentials(
 def _add_evidence_monitor(
     parts: AddonAgentContext, credentials: AddonCredentials, evidence: TokenEvidence, trigger: TriggerSource
 ) -> None:
-    """Show a token to the hub regularly: one request for all add-ons detects a withdrawn signing key."""
-    if parts.token_client is None:
+    """Show a token and a certificate to the hub regularly: one of each tells of another signing key, or authority."""
+    if parts.connect is None:
         return
-    learn = learn_by_use(evidence, credentials.held_tokens, parts.token_client)
+    learn_tokens = learn_by_use(evidence, credentials.held_tokens, show_tokens(parts.connect))
+    learn_certificates = learn_certificates_by_use(evidence, credentials.held_certificates, parts.connect)
+
+    async def learn(now: datetime) -> None:
+        await learn_tokens(now)
+        await learn_certificates(now)
+
     concerned = credentials.credential_index.all_secret_keys
     monitor = EvidenceMonitor(evidence, parts.clock, parts.random, learn, concerned, trigger)
-    parts.manager.add_job("token evidence", monitor.run)
+    parts.manager.add_job("credential evidence", monitor.run)

@@ -1,6 +1,6 @@
 """Declares driver and subject of each add-on, decides the content of its Secrets, and reports on them to the hub."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -34,6 +34,7 @@ from watchword.credentials.driver import (
 )
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid, NotFound
+from watchword.kube.tls import ClientCertificate
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import delete_object, with_preconditions
 from watchword.runtime.event_recorder import EventRecorder
@@ -205,9 +206,20 @@ class AddonCredentials(Struct, frozen=True):
     def held_tokens(self) -> list[Sensitive[str]]:
         """Return the tokens in Secrets that are watched; an add-on's namespace is watched once it is reconciled."""
         files = [driver.user_entry().token_file for driver in self.agent_drivers.values()]
-        owned = (decode_data(obj) for obj in self.secrets.list(SECRETS) if self.credential_index.is_labeled(obj))
-        found = (data.get(file.name) for data in owned for file in files if file is not None)
+        found = (data.get(file.name) for data in self._held() for file in files if file is not None)
         return [Sensitive(text.decode(errors="replace")) for text in found if text is not None]
+
+    def held_certificates(self) -> list[ClientCertificate]:
+        """Return the certificates for the hub's API in the same Secrets: those of other signers have no kubeconfig."""
+        users = (driver.user_entry() for driver in self.agent_drivers.values())
+        files = [(user.certificate_file, user.key_file) for user in users]
+        names = [(chain.name, key.name) for chain, key in files if chain is not None and key is not None]
+        held = [data for data in self._held() if KUBECONFIG in data]
+        found = ((data.get(chain), data.get(key)) for data in held for chain, key in names)
+        return [ClientCertificate(chain, Sensitive(key)) for chain, key in found if chain and key]
+
+    def _held(self) -> Iterator[SecretData]:
+        return (decode_data(obj) for obj in self.secrets.list(SECRETS) if self.credential_index.is_labeled(obj))
 
     def _secret_extras(self, credential_secret: CredentialSecret, driver: AgentDriver) -> SecretExtras:
         frame = {CLUSTER_NAME: self.credential_index.cluster.encode()}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
@@ -32,10 +33,14 @@ from watchword.credentials.certificates.issued_certificate import (
 )
 from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.credentials.errors import CredentialUnreadable
+from watchword.credentials.evidence import CredentialClientFactory, Learn, TokenEvidence, log_unread
 from watchword.credentials.lifecycle import Keep, Obtain, Reason
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
-from watchword.kube.errors import AlreadyExists
+from watchword.kube.credentials import Credential
+from watchword.kube.errors import AlreadyExists, CertificateRefused, ConfigError, KubeError, Unauthorized
 from watchword.kube.kubeconfig import UserEntry
+from watchword.kube.tls import ClientCertificate
 from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
@@ -131,7 +136,7 @@ def assess_certificate(
     found = lifecycle.Held(subject, leaf.not_before, leaf.not_after, rotation=driver.honoured_rotation(held))
     identifier = certificate_id(leaf.der)
     evidence = lifecycle.Evidence(
-        refused=identifier == wanted.refused_id,
+        refused=identifier in wanted.refused,
         issued_life=leaf.not_after - leaf.not_before if identifier in obtained else IMMEDIATELY,
         obtained_at=obtained.get(identifier),
     )
@@ -287,6 +292,34 @@ def awaiting_approval(request: str, *, recheck: timedelta = RECHECK_INTERVAL) ->
     return driver.Pending("AwaitingHubApproval", f"request {request} waits for approval on the hub", recheck=recheck)
 
 
+def learn_certificates_by_use(
+    evidence: TokenEvidence, certificates: Callable[[], Sequence[ClientCertificate]], connect: CredentialClientFactory
+) -> Learn:
+    """Return what shows another certificate to its server each time, and all that follow while one is refused."""
+    turns = count()
+
+    async def learn(now: datetime) -> None:
+        held, turn = certificates(), next(turns)
+        for certificate in (held[(turn + number) % len(held)] for number in range(len(held))):
+            try:
+                leaf = parse_certificate(certificate.chain)
+                if now >= leaf.not_after:
+                    continue  # replaced whatever the server says
+                async with connect(Credential(certificate=certificate)) as client:
+                    await who_am_i(client)
+            except (PkiError, ConfigError):
+                continue  # what is damaged is replaced, too
+            except (Unauthorized, CertificateRefused):
+                evidence.observe_refused_certificate(certificate_id(leaf.der), leaf.not_after, now=now)
+            except KubeError as error:
+                log_unread(error)
+                break
+            else:
+                break
+
+    return learn
+
+
 MIN_LIFETIME = timedelta(hours=1)
 
 
@@ -335,11 +368,19 @@ class CertificateAgentDriver(Struct, frozen=True):
     load_key: LoadKey = field(default_factory=lambda: lru_cache(KEYS_IN_USE)(PrivateKey.from_pem))
     first_seen: dict[str, datetime] = field(default_factory=dict)  # the pending request → since when, by our clock
     obtained: dict[str, datetime] = field(default_factory=dict)  # the certificate's id → when, by our clock
+    evidence: TokenEvidence = field(default_factory=TokenEvidence)  # which certificates the hub refuses
 
     @classmethod
     def make(cls, context: driver.AgentContext, *, endpoint_signer: str = "") -> CertificateAgentDriver:
-        lifetime = certificate_lifetime(context.settings)
-        return cls(context.hub, context.reader, context.clock, context.new_key, lifetime, endpoint_signer)
+        return cls(
+            context.hub,
+            context.reader,
+            context.clock,
+            context.new_key,
+            certificate_lifetime(context.settings),
+            endpoint_signer,
+            evidence=context.evidence,
+        )
 
     def user_entry(self) -> UserEntry:
         return USER_ENTRY
@@ -386,6 +427,7 @@ class CertificateAgentDriver(Struct, frozen=True):
         is_for_endpoint = not wanted.addon and driver.ENDPOINT_CONFIG in held
         if is_for_endpoint != bool(self.endpoint_signer):
             return driver.CredentialAssessment(Obtain(Reason.PLACE_CHANGED), None)
+        wanted = replace(wanted, refused=wanted.refused | self.evidence.refused_certificates.keys())
         return assess_certificate(
             wanted, held, now=now, lifetime=self.lifetime, load_key=self.load_key, obtained=self.obtained
         )

@@ -127,7 +127,7 @@ class HubCredentialReconciler(Struct, frozen=True, kw_only=True):
             self.identity.cluster,
             self.identity.subject,
             requester=self.session.requester,
-            refused_id=self.session.refused_id,
+            refused=frozenset({self.session.refused_id}),
             # The hub decides about one key of a joining cluster, not about a second one.
             rotation=asked if self.session.uses_own_credential else "",
         )

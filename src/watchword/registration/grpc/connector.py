@@ -12,6 +12,7 @@ from watchword.api.sensitive import Sensitive
 from watchword.credentials.certificates.agent import CERTIFICATE, KEY
 from watchword.credentials.driver import ENDPOINT_CONFIG, KUBECONFIG, SecretData
 from watchword.kube.client import Client
+from watchword.kube.credentials import Credential
 from watchword.kube.errors import ConfigError
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
@@ -64,9 +65,9 @@ class GrpcConnector(Struct):
         certificate = ClientCertificate(data.get(CERTIFICATE, b""), Sensitive(data.get(KEY, b"")))
         return self._connect(endpoint, channel.GrpcCredential(certificate=certificate))
 
-    def with_token(self, hub: ClusterEntry, token: Sensitive[str]) -> Client:
-        """Return a client of the hub's API server, where add-ons use their tokens."""
-        return self.api_server.with_token(hub, token)
+    def with_credential(self, hub: ClusterEntry, credential: Credential) -> Client:
+        """Return a client of the hub's API server, where add-ons use their credentials."""
+        return self.api_server.with_credential(hub, credential)
 
     def _connect(self, endpoint: GrpcEndpoint, credential: channel.GrpcCredential) -> Transport:
         if self._stores is None or self._stores[0] != endpoint:  # another server may be that of another hub
