@@ -33,7 +33,7 @@ class PodRun(Struct):
 
 
 class PodController(Controller[ObjectKey]):
-    """Triggered by pods, by what they mount, and by their own processes."""
+    """Triggered by pods, by every Secret and ConfigMap of their namespace, and by their own processes."""
 
     settings: NodeSettings
     runner: Runner
