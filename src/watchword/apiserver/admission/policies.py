@@ -75,10 +75,10 @@ class AdmissionPolicies(Struct):
         self._policies.pop(name, None)
         if change != "DELETED":
             try:
-                policy = compile_policy(obj)
+                self._policies[name] = compile_policy(obj)
             except Exception as error:  # noqa: BLE001 - a policy that cannot be read refuses
-                policy = Policy(name, MatchResources.read({}), fails_closed=True, problem=f"{error!r}")
-            self._policies[name] = policy
+                everything = MatchResources.read({})
+                self._policies[name] = Policy(name, everything, fails_closed=True, problem=repr(error))
         self._bind()
 
     def _binding_changed(self, change: str, obj: Object) -> None:
