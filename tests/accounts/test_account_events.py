@@ -52,7 +52,8 @@ async def test_tokens_of_accounts_are_told(plane: Plane, states: list[Object | N
     namespace = await plane.namespace("accounts")
     recorder = EventRecorder(
         plane.client(),
-        ("watchword.dev/test", "one"),
+        "watchword.dev/test",
+        "one",
         clock=plane.clock,
         random=Random(1),
         counts=Metrics(),

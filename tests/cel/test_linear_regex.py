@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.cel.re2_patterns import LinearRegex, is_backtracking_safe
+from watchword.cel.re2_patterns import LinearRegex, compile_pattern, is_backtracking_safe
 
 PIECES = st.sampled_from(
     ["a", "b", "[ab]", "[^a]", ".", r"\d", r"\w", r"\s", "(a|b)", "(ab)", "^", "$", r"\b", "(?:a|)"]
@@ -54,6 +54,18 @@ def test_a_name_of_many_parts_is_matched() -> None:
 def test_what_re2_does_not_know_is_refused(pattern: str) -> None:
     with pytest.raises(re.error):
         LinearRegex(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        pytest.param("(?i)(foo|bar)*baz*x*", "straße", False, id="not what begins like its upper case"),
+        pytest.param("(?i)[^s]e*x*", "ß", True, id="itself"),
+        pytest.param("(?i)stra.e*x*y", "STRAßEXY", True, id="letters beside it"),
+    ],
+)
+def test_letter_whose_other_case_is_two_letters_is_matched_as_itself(pattern: str, text: str, matches: bool) -> None:  # noqa: FBT001 - a row
+    assert bool(compile_pattern(pattern).search(text)) is matches
 
 
 def test_expressions_that_would_grow_without_bound_are_refused() -> None:

@@ -77,7 +77,7 @@ class ControllerHarness:
         cache = Cache.of(client)
         for resource, scope in SCOPES:
             cache.informer(resource, scope)
-        events = AnnouncingRecorder(client, ("test", "test"), clock=self.clock, random=Random(1), counts=Metrics())
+        events = AnnouncingRecorder(client, "test", "test", clock=self.clock, random=Random(1), counts=Metrics())
         events.announced = self.announced
         specs = discovery_controllers(cache, client, self.clock, events, authorities=ClusterAuthorities(ca))
         running = [Controller(spec, metrics=Metrics(), random=Random(1)) for spec in specs]

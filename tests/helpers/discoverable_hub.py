@@ -75,8 +75,7 @@ class DiscoverableHub:
         for resource, scope in SCOPES:
             cache.informer(resource, scope)
         clock, authorities = self.plane.clock, ClusterAuthorities(self.plane.ca_pem)
-        reporter = ("test", "test")
-        events = EventRecorder(self.client, reporter, clock=clock, random=Random(1), counts=Metrics())
+        events = EventRecorder(self.client, "test", "test", clock=clock, random=Random(1), counts=Metrics())
         specs = discovery_controllers(cache, self.client, clock, events, authorities=authorities)
         running = [Controller(spec, metrics=Metrics(), random=Random(1)) for spec in specs]
         for controller in running:

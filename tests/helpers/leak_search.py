@@ -216,7 +216,7 @@ async def _require_no_leaks(item: pytest.Item, plane: Plane) -> None:
     )
     for name in plane.namespaces if plane.is_shared else ():
         for kind in (resources.SECRETS, resources.CONFIG_MAPS, resources.CORE_EVENTS):
-            listed = await plane.client().list_raw(kind, namespace=name)
+            listed = await plane.client().list_raw(kind, namespace=name, reduce=bytes)
             stored += [(kind.group_resource, bytes(item)) for item in listed.items]
     texts: dict[str, list[bytes]] = {}
     for collection, body in stored:

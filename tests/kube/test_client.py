@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from random import Random
@@ -39,6 +40,7 @@ from watchword.kube.errors import (
 )
 from watchword.kube.request_sender import RetryPolicy, decode
 from watchword.kube.tokens import IssuedToken, request_token
+from watchword.runtime.api_errors import is_kind_missing
 
 KEY = ObjectKey("n", "x")
 Answer = Response | Exception
@@ -126,6 +128,32 @@ async def test_a_missing_object_is_none_to_find_and_an_error_to_get() -> None:
 
 
 @pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(ObjectKey("n", ""), id="no name"),
+        pytest.param(ObjectKey("n", ".."), id="the folder above"),
+        pytest.param(ObjectKey(".", "x"), id="namespace is a folder"),
+    ],
+)
+async def test_object_that_cannot_exist_is_missing_and_its_kind_is_not(key: ObjectKey) -> None:
+    server = Server()
+
+    with pytest.raises(NotFound, match="no object can have this name") as refusal:
+        await server.client().get(SECRETS, key)
+
+    assert not is_kind_missing(refusal.value)
+
+
+async def test_namespace_that_cannot_exist_is_missing_to_every_verb() -> None:
+    client = Server().client()
+
+    with pytest.raises(NotFound, match="no object can have this name"):
+        await client.list(SECRETS, namespace="..")
+    with pytest.raises(NotFound, match="no object can have this name"):
+        await client.create(SECRETS, SECRETS.manifest(ObjectKey("..", "x")))
+
+
+@pytest.mark.parametrize(
     ("answer", "error"),
     [
         pytest.param(status(400), BadRequest, id="400"),
@@ -164,10 +192,31 @@ async def test_list_is_read_page_by_page_and_every_item_has_its_kind() -> None:
     assert server.asked[1].parameter("continue") == "t"
 
 
+async def test_one_page_of_a_list_is_held_undecoded_at_a_time() -> None:
+    padding = " " * 1_000_000
+    pages = iter(range(50))
+
+    async def answer(_: Request) -> Response:
+        number = next(pages)
+        token = "" if number == 49 else "more"
+        item = f'{{"metadata":{{"name":"x{number}"}}{padding}}}'
+        return Response(200, body=f'{{"metadata":{{"continue":"{token}"}},"items":[{item}]}}'.encode())
+
+    tracemalloc.start()
+    try:
+        found = await Client.from_handler(answer).list(SECRETS, limit=1)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(found.items) == 50
+    assert peak < 25_000_000
+
+
 async def test_a_list_whose_revision_expires_starts_again() -> None:
     server = Server(page("5", "ab", "t"), status(410), page("9", "xy", "u"), page("9", "z"))
 
-    found = await server.client().list_raw(SECRETS, limit=2)
+    found = await server.client().list_raw(SECRETS, limit=2, reduce=bytes)
 
     assert [orjson.loads(item)["metadata"]["name"] for item in found.items] == ["x", "y", "z"]
     assert found.resource_version == "9"

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from msgspec.structs import replace
+from tests.kube.conftest import serving_context
 
 from watchword.api.http import Request
 from watchword.api.meta import ObjectKey
@@ -132,6 +133,28 @@ async def test_client_certificate_that_is_refused_by_an_alert_is_a_refused_crede
             await client.get(SECRETS, KEY)
 
     assert type(refusal.value) is expected
+
+
+async def test_server_that_wants_a_client_certificate_has_processed_nothing(
+    authority: Authority, tmp_path: Path
+) -> None:
+    context = serving_context(authority, tmp_path, datetime.now(UTC), ("127.0.0.1",))
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    def refuse(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(ssl.SSLError):
+            context.wrap_socket(connection, server_side=True)  # sends the alert, which asyncio does not
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        endpoint = Endpoint(f"https://127.0.0.1:{listener.getsockname()[1]}", authority.certificate.pem)
+        async with connected(endpoint) as client, asyncio.TaskGroup() as group:
+            group.create_task(asyncio.to_thread(refuse, listener))
+            with pytest.raises(Unreachable, match="wants a client certificate, and none is configured") as refusal:
+                await client.get(SECRETS, KEY)
+
+    assert not isinstance(refusal.value, CertificateRefused)
+    assert not refusal.value.maybe_processed
 
 
 BAD_CERTIFICATE = b"\x15\x03\x03\x00\x02\x02\x2a"

@@ -118,7 +118,7 @@ async def test_a_long_list_is_one_revision_in_pages(plane: Plane, namespace: str
     await asyncio.gather(*(client.create(CONFIG_MAPS, config_map(namespace, f"x-{i}")) for i in range(25)))
 
     decoded = await client.list(CONFIG_MAPS, namespace=namespace, limit=10)
-    raw = await client.list_raw(CONFIG_MAPS, namespace=namespace, limit=10)
+    raw = await client.list_raw(CONFIG_MAPS, namespace=namespace, limit=10, reduce=bytes)
 
     assert {item["metadata"]["name"] for item in decoded.items} >= {f"x-{i}" for i in range(25)}
     assert [orjson.loads(item) for item in raw.items] == decoded.items
@@ -233,7 +233,7 @@ async def test_an_object_looks_the_same_listed_and_watched(plane: Plane, namespa
     async with asyncio.timeout(30), aclosing(watch_events(client, CONFIG_MAPS, query)) as events:
         watched = await anext(events)
 
-    listed = await client.list_raw(CONFIG_MAPS, namespace=namespace, fields=OURS)
+    listed = await client.list_raw(CONFIG_MAPS, namespace=namespace, fields=OURS, reduce=bytes)
     assert [orjson.loads(item) for item in listed.items] == [watched.decode()]
 
 

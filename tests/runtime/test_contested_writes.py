@@ -16,7 +16,7 @@ from watchword.kube.client import Client
 from watchword.kube.tokens import request_token
 from watchword.registration.hub import installation as prerequisites
 from watchword.runtime.contested_writes import FIRST_PAUSE_SECONDS, TOLERATED_REWRITES
-from watchword.runtime.errors import FieldContested
+from watchword.runtime.errors import CreationContested, FieldContested
 from watchword.runtime.manager import Manager, ManagerOptions
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome
@@ -189,7 +189,7 @@ async def test_object_that_is_deleted_again_and_again_is_not_created_without_pau
             await writers.guarded.create(CONFIG_MAPS, CONFIG_MAPS.manifest(key, data={}))
             await writers.rival.delete(CONFIG_MAPS, key)
 
-    with pytest.raises(FieldContested, match="the object itself"):
+    with pytest.raises(CreationContested, match=r"keeps deleting .*/configmaps/unwanted: waiting 30 s before"):
         await alternate()
 
 
@@ -204,8 +204,28 @@ async def test_applied_object_that_is_deleted_again_and_again_is_not_made_with_o
             await writers.guarded.apply(CONFIG_MAPS, wanted)
             await writers.rival.delete(CONFIG_MAPS, key)
 
-    with pytest.raises(FieldContested, match="the object itself"):
+    with pytest.raises(CreationContested):
         await alternate()
+
+
+async def test_object_that_another_program_creates_after_the_contest_is_applied_at_once(writers: Writers) -> None:
+    key = ObjectKey("default", "shared")
+
+    async def apply(value: str) -> None:
+        await writers.guarded.apply(CONFIG_MAPS, CONFIG_MAPS.manifest(key, data={"by": value}), force=True)
+
+    for number in range(TOLERATED_REWRITES + 2):
+        await apply(str(number))
+        await writers.rival.delete(CONFIG_MAPS, key)
+        await asyncio.sleep(5)
+    await writers.rival.create(CONFIG_MAPS, CONFIG_MAPS.manifest(key, data={"by": "them"}))
+
+    await apply("us")
+
+    assert (await writers.rival.get(CONFIG_MAPS, key))["data"] == {"by": "us"}
+    await writers.rival.delete(CONFIG_MAPS, key)
+    with pytest.raises(CreationContested):
+        await apply("us again")
 
 
 async def test_object_that_stays_is_applied_as_often_as_its_content_changes(writers: Writers) -> None:

@@ -29,7 +29,8 @@ class RecorderHarness:
         self.metrics = Metrics()
         self.recorder = EventRecorder(
             Client.from_handler(self.line.handle, retry=NO_RETRY),
-            ("watchword.io/hub", "hub-0"),
+            "watchword.io/hub",
+            "hub-0",
             clock=VirtualClock(asyncio.get_running_loop()),
             random=Random(1),
             counts=self.metrics,

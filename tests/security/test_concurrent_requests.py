@@ -34,7 +34,7 @@ async def approver(
     register_informers(cache)
     running = asyncio.create_task(cache.run())
     await cache.sync()
-    events = EventRecorder(fleet.client, ("test", "test"), clock=clock, random=Random("x"), counts=Metrics())
+    events = EventRecorder(fleet.client, "test", "test", clock=clock, random=Random("x"), counts=Metrics())
     context = HubContext(
         cache=cache,
         client=fleet.client,

@@ -18,7 +18,7 @@ AGENT_NAMESPACE = "open-cluster-management-agent"
 ADDON_NAMESPACE = "open-cluster-management-agent-addon"
 BOOTSTRAP_NAMESPACE = "open-cluster-management"
 PULL_SECRETS_NAMESPACE = "watchword-pull-secrets"
-REGISTRY_AUTH_NAMESPACE = "watchword-registry-auth"  # its own, so that to delete the controllers keeps the signing key
+REGISTRY_AUTH_NAMESPACE = "watchword-registry-auth"  # its own: deleting that of the controllers keeps the signing key
 
 # Namespaces of the hub itself, where no cluster and no add-on of a cluster gets rights
 HUB_NAMESPACES = frozenset(

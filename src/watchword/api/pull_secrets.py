@@ -28,10 +28,7 @@ ANNOTATION_ACCOUNT_UID = "kubernetes.io/service-account.uid"
 
 SIGNING_KEY_SECRET = ObjectKey("openshift-kube-apiserver", "bound-service-account-signing-key")
 SIGNING_KEY_FIELD = "service-account.pub"
-REGISTRY_SERVICES = (
-    ObjectKey("default", "docker-registry"),
-    ObjectKey("openshift-image-registry", "image-registry"),
-)
+REGISTRY_SERVICES = (ObjectKey("default", "docker-registry"), ObjectKey("openshift-image-registry", "image-registry"))
 
 USERNAME = "<token>"
 """The user name of every pull secret: registries look only at the password, which is the token."""

@@ -103,11 +103,7 @@ class Instance:
         """Serve; returns once the first request can be handled."""
         clock = asyncio.get_running_loop().time
         self.plane = ControlPlane(
-            self._store,
-            self._now,
-            self._compose_access,
-            limit=RequestRateLimiter(clock),
-            observe=self._audit,
+            self._store, self._now, self._compose_access, limit=RequestRateLimiter(clock), observe=self._audit
         )
         self.plane.background = BackgroundTasks(
             (
@@ -170,12 +166,7 @@ class Instance:
 
         rules = self._rules()
         issuer = TokenIssuer(rules.issuer, TokenSigner(rules.token_keys.signing))
-        settings = NodeSettings(
-            self._settings.data_dir / "pods",
-            _reachable(self._settings.host),
-            self.port,
-            workloads,
-        )
+        settings = NodeSettings(self._settings.data_dir / "pods", _reachable(self._settings.host), self.port, workloads)
         runner = self._settings.runner or ProcessRunner()
         return ProcessNode(self.plane.registry, issuer, rules.audiences, self._now, settings, runner)
 

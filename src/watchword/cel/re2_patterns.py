@@ -114,7 +114,8 @@ class LinearRegex:
         test = _character_test(kind, argument)
         if not self._ignore_case:
             return test
-        return lambda char: test(char) or test(char.lower()) or test(char.upper())
+        # A letter whose other case is several characters, such as ß, has none that a test could match.
+        return lambda char: any(test(form) for form in (char, char.lower(), char.upper()) if len(form) == 1)
 
 
 def _character_test(kind: Any, argument: Any) -> Test:

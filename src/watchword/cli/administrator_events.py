@@ -45,8 +45,9 @@ async def administrator_events(client: Client, command: str) -> AsyncIterator[tu
     verbosity = click.get_current_context().find_root().obj
     configure_logging(level="debug" if verbosity > 1 else "info" if verbosity else "warning")
     counts = EventCounts()
-    reporter = f"watchword.dev/{command}", identity()
-    recorder = EventRecorder(client, reporter, clock=SystemClock(), random=SystemRandom(), counts=counts)
+    recorder = EventRecorder(
+        client, f"watchword.dev/{command}", identity(), clock=SystemClock(), random=SystemRandom(), counts=counts
+    )
     yield recorder, (await who_am_i(client)).username
     await recorder.flush(PATIENCE)
     if counts.dropped:

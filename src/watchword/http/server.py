@@ -222,7 +222,8 @@ def http_date(seconds: float) -> str:
 class AlertingSslObject(ssl.SSLObject):
     """Sends the alert of a refused client certificate, so that the client knows why its handshake fails.
 
-    asyncio closes such a connection without it. It writes what is pending when it is told to wait for more.
+    asyncio closes such a connection without sending the alert, but sends it when the handshake asks for more data.
+    So the refusal is raised at the next call.
     """
 
     _failure: ssl.SSLCertVerificationError | None = None

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from copy import copy
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from random import Random
 from typing import Any, Generic, Self, TypeVar
 
@@ -72,6 +73,16 @@ def _read_page(response: Response) -> _RawList:
     except (msgspec.MsgspecError, UnicodeDecodeError) as cause:
         decode(response)  # raises a more exact error for what came instead
         raise MalformedResponse("the server answered a list request with something that is not a list") from cause
+
+
+def _read_item(kind: Object, item: bytes) -> Object:
+    try:
+        obj: Object = kind | orjson.loads(item)
+    except (orjson.JSONDecodeError, TypeError) as cause:
+        raise MalformedResponse("the server answered a list request with an item that is no object") from cause
+    if not isinstance(mapping_at(obj, "metadata").get("name"), str):
+        raise MalformedResponse("the server answered a list request with an object that has no name")
+    return obj
 
 
 def _with_kind(item: bytes, prefix: bytes) -> bytes:
@@ -161,15 +172,10 @@ class Client:
         self, resource: Resource, *, namespace: str = "", labels: str = "", fields: str = "", limit: int = 500
     ) -> ObjectList[Object]:
         """Read a whole collection, page by page, as of one revision; each item has its kind."""
-        raw = await self.list_raw(resource, namespace=namespace, labels=labels, fields=fields, limit=limit)
-        kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-        try:
-            items: list[Object] = [kind | orjson.loads(item) for item in raw.items]
-        except (orjson.JSONDecodeError, TypeError) as cause:
-            raise MalformedResponse("the server answered a list request with an item that is no object") from cause
-        if not all(isinstance(mapping_at(item, "metadata").get("name"), str) for item in items):
-            raise MalformedResponse("the server answered a list request with an object that has no name")
-        return ObjectList(items, raw.resource_version)
+        read = partial(_read_item, {"apiVersion": resource.api_version, "kind": resource.kind})
+        return await self.list_raw(
+            resource, namespace=namespace, labels=labels, fields=fields, limit=limit, reduce=read
+        )
 
     async def list_raw(
         self,
@@ -179,16 +185,16 @@ class Client:
         labels: str = "",
         fields: str = "",
         limit: int = 500,
-        reduce: Callable[[bytes], bytes | None] = bytes,
-    ) -> ObjectList[bytes]:
-        """Read a whole collection without decoding the objects, each with its kind; `reduce` shortens or drops each.
+        reduce: Callable[[bytes], T | None],
+    ) -> ObjectList[T]:
+        """Read a whole collection; `reduce` decodes, shortens or drops each object before the next page is requested.
 
         When the revision expires (410) between two pages, it starts again, the last time without a limit.
         """
-        path = resource.path(namespace=namespace)
+        path = collection_path(resource, namespace)
         prefix = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
         for size in (*[limit] * RESTARTS, 0):
-            items: list[bytes] = []
+            items: list[T] = []
             query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(size or "")}
             try:
                 while True:
@@ -204,7 +210,7 @@ class Client:
         raise AssertionError("a list without a limit has no second page")
 
     async def create(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Object:
-        path = resource.path(namespace=ObjectKey.of(obj).namespace)
+        path = collection_path(resource, ObjectKey.of(obj).namespace)
         return await self._object("POST", path, body=obj, query=_dry(dry_run))
 
     async def update(self, resource: Resource, obj: Object, *, subresource: str = "", dry_run: bool = False) -> Object:
@@ -323,10 +329,21 @@ class Client:
 
 
 def object_path(resource: Resource, key: ObjectKey, subresource: str = "") -> str:
-    """Return the path of one object; `NotFound` for a name that none can have: the path would be of something else."""
-    if not key.name or not {".", ".."}.isdisjoint((key.name, key.namespace)):
-        raise NotFound(f"{resource.group_resource} {key.name!r} not found: no object can have this name", code=404)
+    """Return the path of one object; raises as `collection_path` does."""
+    collection_path(resource, key.namespace, key.name)
     return resource.path(key, subresource=subresource)
+
+
+def collection_path(resource: Resource, namespace: str, name: str = "all") -> str:
+    """Return the path of the objects in a namespace, or in all.
+
+    Raises `NotFound` for a name that no object can have: its path would lead elsewhere.
+    """
+    for part in (namespace or "all", name):
+        if part in ("", ".", ".."):
+            message = f"{resource.group_resource} {part!r} not found: no object can have this name"
+            raise NotFound(message, code=404, status={"details": {"name": part or "."}})  # the kind itself is served
+    return resource.path(namespace=namespace)
 
 
 def _dry(dry_run: bool) -> dict[str, str]:  # noqa: FBT001 - private, named at each call

@@ -149,12 +149,12 @@ _CERTIFICATE_ALERTS = (
 
 def to_kube_error(cause: BaseException, server: str, *, with_certificate: bool) -> KubeError:
     """Return our error for a failed request; the message names the server and the reason."""
-    alert = _alert(cause) if with_certificate else ""  # without one, it is not our credential that is refused
+    alert = _alert(cause)
     if alert and not isinstance(cause, NotConnected):  # before the handshake has ended, the peer has proved nothing
-        return CertificateRefused(
-            f"{server} rejected the client certificate ({alert}): it may be expired or of another authority",
-            maybe_processed=False,
-        )
+        refused = f"{server} rejected the client certificate ({alert}): it may be expired or of another authority"
+        missing = f"{server} wants a client certificate, and none is configured ({alert})"
+        kind, message = (CertificateRefused, refused) if with_certificate else (Unreachable, missing)
+        return kind(message, maybe_processed=False)
     if isinstance(cause, NotConnected):
         error = Untrusted if isinstance(cause.__cause__, ssl.SSLCertVerificationError) else Unreachable
         return error(f"{server} cannot be reached: {_unconnected(cause.__cause__)}", maybe_processed=False)

@@ -100,8 +100,8 @@ class TokenVerifier(Struct, frozen=True, dict=True):
         return [(k.key_id, _native_key(k.type, k.pem), algorithm_of(k)) for k in self.keys]
 
 
-def _native_key(kind: KeyType, key: bytes | dict[str, Any]) -> ECKey | RSAKey:
-    """Return a key (PEM or JWK) in the library's own form; callers keep it: reading an RSA key takes 100 ms."""
+def _native_key(kind: KeyType, key: bytes) -> ECKey | RSAKey:
+    """Return a key (PEM) in the library's own form; callers keep it: reading an RSA key takes 100 ms."""
     from joserfc.jwk import ECKey, RSAKey
 
     return (ECKey if kind is KeyType.EC else RSAKey).import_key(key)
@@ -122,12 +122,6 @@ def key_set_document(keys: Sequence[PublicKey]) -> dict[str, Any]:
     names = ({"use": "sig", "kid": key.key_id, "alg": algorithm_of(key)} for key in keys)
     jwks = (_native_key(key.type, key.pem).as_dict(private=False) for key in keys)
     return {"keys": [{**jwk, **named} for jwk, named in zip(jwks, names, strict=True)]}
-
-
-def parse_key_set(document: Mapping[str, Any]) -> tuple[PublicKey, ...]:
-    """Return the EC and RSA keys of a JWKS; others are left out."""
-    rows = [row for row in document.get("keys", []) if row.get("kty") in {KeyType.EC, KeyType.RSA}]
-    return tuple(PublicKey.from_pem(_native_key(KeyType(row["kty"]), row).as_pem(private=False)) for row in rows)
 
 
 def audiences_of(claims: Mapping[str, Any]) -> tuple[str, ...]:

@@ -45,7 +45,9 @@ class PullSecretRow(Struct, frozen=True):
 
 async def read_pull_secrets(client: Client, *, namespace: str = "", labels: str = "") -> list[PullSecret]:
     """Read every pull secret of a ServiceAccount; one is decoded at a time, and its token is not kept."""
-    found = await client.list_raw(SECRETS, namespace=namespace, labels=labels, fields=f"type={DOCKERCFG_TYPE}")
+    found = await client.list_raw(
+        SECRETS, namespace=namespace, labels=labels, fields=f"type={DOCKERCFG_TYPE}", reduce=bytes
+    )
     kept = (projected(raw, project_pull_secret) for raw in found.items)
     secrets = (PullSecret.read(orjson.loads(raw)) for raw in kept if raw is not None)
     return [secret for secret in secrets if secret is not None]

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from watchword.api.http import Request
 from watchword.kube.client import PatchType
-from watchword.runtime.errors import FieldContested
+from watchword.runtime.errors import CreationContested, FieldContested
 
 WINDOW_SECONDS = 60.0
 TOLERATED_REWRITES = 5
@@ -89,20 +89,27 @@ class ContestedWrites:
     """Refuses, for a time that doubles, to write a field that another program keeps changing back.
 
     Patches, applies and creations are looked at: controllers send them where something differs, so the same value
-    twice means that it was changed in between. So do two creations of an object, whatever its content.
+    twice means that it was changed in between. Two creations of one object mean that it was deleted in between,
+    whatever its content.
     """
 
     def __init__(self) -> None:
         self._histories: OrderedDict[tuple[str, str], FieldHistory] = OrderedDict()
 
-    def enter(self, request: Request, now: float) -> WrittenFields:
-        """Return what a request writes; `FieldContested` when it would go on with a contest."""
+    def enter(self, request: Request, now: float, *, is_there: bool = False) -> WrittenFields:
+        """Return what a request writes; `FieldContested` when it would go on with a contest.
+
+        An apply that is refused as a creation may be sent if the object is there, which the caller finds out.
+        """
         path = f"{request.path}/{_name(request)}" if request.method == "POST" else request.path
         written = {(path, write.name): write for write in fields_written(request)}
         for key, write in written.items():
             history = self._histories.get(key)
+            if is_there and write.name == EXISTENCE:
+                continue
             if history is not None and now < history.paused_until and history.is_rewrite(write, now):
-                raise FieldContested(path, write.name, history.paused_until - now)
+                error = CreationContested if write.name == EXISTENCE else FieldContested
+                raise error(path, write.name, history.paused_until - now)
         return written
 
     def record(self, written: WrittenFields, now: float, *, created: bool) -> list[str]:

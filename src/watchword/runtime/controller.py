@@ -58,12 +58,7 @@ class Controller:
     """
 
     def __init__(
-        self,
-        spec: reconcile.ControllerSpec,
-        *,
-        metrics: Metrics,
-        random: Random,
-        quarantine: Quarantine | None = None,
+        self, spec: reconcile.ControllerSpec, *, metrics: Metrics, random: Random, quarantine: Quarantine | None = None
     ) -> None:
         self.spec = spec
         self.queue: WorkQueue[ObjectKey] = WorkQueue(random=random, lane=_lane, quarantine=quarantine)

@@ -5,6 +5,7 @@ ControllerRuntimeError
 │   └── Deadlock          every task waits and no timer is left
 ├── NotLeading            a write was refused because leadership is lost
 ├── FieldContested        another program keeps changing back what was written
+│   └── CreationContested it keeps deleting what was created
 ├── CacheError            a cache was asked for something it was not told to keep
 ├── NameConflict          an object of that name exists and is not ours
 ├── BeingDeleted          the object of that name is being deleted
@@ -35,12 +36,23 @@ class FieldContested(ControllerRuntimeError):
     `retry_in` is how many seconds the field is left alone.
     """
 
+    sentence = (
+        "another program keeps changing {name} of {path} back: waiting {pause:.0f} s before the next write; "
+        "metadata.managedFields of the object names who writes it"
+    )
+
     def __init__(self, path: str, name: str, retry_in: float) -> None:
-        super().__init__(
-            f"another program keeps changing {name} of {path} back: waiting {retry_in:.0f} s before the next write; "
-            "metadata.managedFields of the object names who writes it"
-        )
+        super().__init__(self.sentence.format(path=path, name=name, pause=retry_in))
         self.retry_in = retry_in
+
+
+class CreationContested(FieldContested):
+    """Another program keeps deleting the object that this one creates."""
+
+    sentence = (
+        "another program keeps deleting {path}: waiting {pause:.0f} s before it is created again; "
+        "the audit log of the server names who deletes it"
+    )
 
 
 class CacheError(ControllerRuntimeError):

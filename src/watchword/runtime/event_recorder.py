@@ -70,10 +70,9 @@ class EventRecorder:
     """Records events without ever waiting: `run` sends them; those over the limit are dropped and counted."""
 
     def __init__(
-        self, client: Client, reporter: tuple[str, str], *, clock: Clock, random: Random, counts: Counts
+        self, client: Client, controller: str, instance: str, *, clock: Clock, random: Random, counts: Counts
     ) -> None:
-        """Record as a controller with a qualified name (`watchword.io/hub`), and an instance of it."""
-        controller, instance = reporter
+        """`controller` is a qualified name (`watchword.io/hub`); `instance` is this process."""
         self._client = client
         self._reporter = {"reportingController": controller, "reportingInstance": _cut(instance, SHORT_LIMIT)}
         self._clock = clock

@@ -16,7 +16,7 @@ from watchword.api.sensitive import REDACTED, Sensitive
 from watchword.api.text import escape_text
 from watchword.api.time import rfc3339_micro
 
-# Of a value that is a secret; `key` alone is not such a name: it is the key of an object.
+# Names whose values are secrets. `key` alone is not one: it is the key of an object.
 _SECRET_NAME = re.compile(
     r"(?:.*[_.-])?(?:token|tokens|secret|password|passwd|passphrase|authorization|cookie|bearer)|.*[_.-]key|.*key-data",
     re.IGNORECASE,

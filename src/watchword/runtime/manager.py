@@ -84,20 +84,16 @@ class Manager:
 
         Kinds that the cache `beside` it watches already are read from there; that cache must outlive this manager.
         """
-        follow = follow or self.options.follow or WatchOptions()
+        options, follow = self.options, follow or self.options.follow or WatchOptions()
         cache = Cache.of(client, follow, beside=beside)
         guarded = leader_only_client(client, self.fence, cache, self.metrics)
         events = EventRecorder(
-            guarded,
-            (self.options.name, self.options.identity),
-            clock=self.clock,
-            random=self._random,
-            counts=self.metrics,
+            guarded, options.name, options.identity, clock=self.clock, random=self._random, counts=self.metrics
         )
         connection = ApiServerConnection(name, guarded, cache, StatusWriter(guarded, self.clock, cache), events, follow)
         self.connections[name], self._clients[name] = connection, client
         self.health.readiness[f"cache {name}".strip()] = lambda: check_cache_readiness(
-            cache, stale_after=self.options.stale_after
+            cache, stale_after=options.stale_after
         )
         return connection
 
@@ -113,12 +109,7 @@ class Manager:
                 self._observers.setdefault(spec.resource, []).append(spec.observe)
                 caches[""].watch(spec.resource)
                 continue
-            controller = Controller(
-                spec,
-                metrics=self.metrics,
-                random=self._random,
-                quarantine=self.options.quarantine,
-            )
+            controller = Controller(spec, metrics=self.metrics, random=self._random, quarantine=self.options.quarantine)
             controller.subscribe(caches)
             self.controllers.append(controller)
 

@@ -123,11 +123,7 @@ class WorkQueue(Generic[K]):
     """
 
     def __init__(
-        self,
-        *,
-        random: Random,
-        lane: Callable[[K], Hashable] | None = None,
-        quarantine: Quarantine | None = None,
+        self, *, random: Random, lane: Callable[[K], Hashable] | None = None, quarantine: Quarantine | None = None
     ) -> None:
         self._random = random
         self._lane = lane or (lambda key: key)

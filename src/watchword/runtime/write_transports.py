@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import msgspec
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.expiring_map import ExpiringMap
 from watchword.api.http import Request, Response
@@ -18,7 +19,7 @@ from watchword.api.json import limit_depth
 from watchword.kube.transport import Transport
 from watchword.runtime.clock import Clock
 from watchword.runtime.contested_writes import ContestedWrites
-from watchword.runtime.errors import NotLeading
+from watchword.runtime.errors import CreationContested, NotLeading
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.raw_objects import is_newer
 
@@ -138,7 +139,8 @@ class ControllerTransport(WriteThroughTransport):
     async def send(self, request: Request) -> Response:
         if request.method in _READS:
             response = await self._inner.send(request)
-            if self._is_outdated(request.path, response.body):  # restored, or overtaken: the server decides
+            # The server shows an older version: it was restored, or this read began before the write.
+            if self._is_outdated(request.path, response.body):
                 self._written.forget(lambda path: path == request.path)
             return response
         async with self._fence.guard():
@@ -187,7 +189,12 @@ class ControllerTransport(WriteThroughTransport):
 
     async def _write(self, request: Request) -> Response:
         now = asyncio.get_running_loop().time()
-        written = self._contested.enter(request, now)
+        try:
+            written = self._contested.enter(request, now)
+        except CreationContested:
+            if request.method != "PATCH" or not await self._is_there(request):
+                raise
+            written = self._contested.enter(request, now, is_there=True)
         response = await super().send(request)
         if response.status < 300:
             for name in self._contested.record(written, now, created=response.status == 201):
@@ -196,6 +203,10 @@ class ControllerTransport(WriteThroughTransport):
             for manager in conflicting_managers(response.body):
                 self._metrics.field_conflict(manager)
         return response
+
+    async def _is_there(self, request: Request) -> bool:
+        """Whether the object of an apply exists: another program may have created it."""
+        return (await self._inner.send(replace(request, method="GET", query=(), body=b""))).status == 200
 
 
 def conflicting_managers(body: bytes) -> list[str]:

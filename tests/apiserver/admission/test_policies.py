@@ -490,3 +490,16 @@ async def test_policy_stays_in_force_after_a_restart(private_plane: Plane) -> No
     await private_plane.restart()
 
     assert not await policies.is_admitted("one")
+
+
+async def test_policy_that_cannot_be_read_refuses(secured_api: Any) -> None:
+    bound = {"policyName": "unreadable", "validationActions": ["Deny"]}
+    binding = VALIDATING_ADMISSION_POLICY_BINDINGS.manifest(ObjectKey.cluster("unreadable"), spec=bound)
+    await secured_api.call("POST", VALIDATING_ADMISSION_POLICY_BINDINGS.path(), binding)
+    spec = {"failurePolicy": "Fail", "validations": [{"message": "without an expression"}]}
+
+    policy = VALIDATING_ADMISSION_POLICIES.manifest(ObjectKey.cluster("unreadable"), spec=spec)
+    await secured_api.store_unchecked(VALIDATING_ADMISSION_POLICIES, policy)
+    code, status = await secured_api.call("POST", CONFIG_MAPS.path(namespace="default"), {"metadata": {"name": "one"}})
+
+    assert (code, "failed to configure policy: KeyError('expression')" in status["message"]) == (422, True)

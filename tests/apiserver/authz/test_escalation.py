@@ -34,6 +34,15 @@ async def test_role_with_rights_not_held_is_refused_by_name_of_the_rights(secure
     )
 
 
+async def test_rule_without_verbs_is_invalid_also_for_those_who_may_not_escalate(secured_api: Any) -> None:
+    await secured_api.grant("bob", MANAGE)
+    role = _role({"apiGroups": [""], "resources": ["pods"]})
+
+    code, status = await secured_api.as_user("bob", "POST", f"{RBAC}/namespaces/default/roles", role)
+
+    assert (code, status["details"]["causes"][0]["field"]) == (422, "rules[0].verbs")
+
+
 @pytest.mark.parametrize(
     ("granted", "code"),
     [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+
+from watchword.api.resources import CLUSTER_ROLES
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 READ_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
@@ -58,6 +61,18 @@ async def test_removed_binding_ends_the_right_at_once(secured_api: Any) -> None:
     await secured_api.call("DELETE", f"{RBAC}/clusterrolebindings/granted-bob")
 
     assert (await secured_api.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
+
+
+async def test_role_that_cannot_be_read_grants_nothing(secured_api: Any) -> None:
+    await secured_api.grant("bob", READ_PODS)
+    reported = list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+
+    unreadable = {"metadata": {"name": "granted-bob"}, "rules": [{**READ_PODS, "verbs": "get"}]}
+    await secured_api.store_unchecked(CLUSTER_ROLES, unreadable)
+
+    assert (await secured_api.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
+    assert reported == ["a listener failed"]
 
 
 async def test_refusal_names_the_missing_role_of_a_binding(secured_api: Any) -> None:

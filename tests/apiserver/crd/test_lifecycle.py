@@ -158,3 +158,15 @@ async def test_a_finalizer_without_a_domain_is_warned_about(foos: SecuredApi) ->
     answer = await foos.send("POST", FOOS, odd, headers={"Authorization": "Bearer admin-of-this-instance"})
 
     assert "prefer a domain-qualified finalizer name" in (answer.header("Warning") or "")
+
+
+async def test_hint_at_rules_that_were_not_checked_comes_last_whatever_a_value_says(secured_api: SecuredApi) -> None:
+    rules = {"x-kubernetes-validations": [{"rule": "self.a == self.a"}]}
+    of_spec = {"type": "object", "properties": {"a": {"type": "string", "enum": ["red"]}}, **rules}
+    version = a_version({"type": "object", "properties": {"spec": of_spec}})
+    await secured_api.call("POST", CRDS, a_definition(versions=[version]))
+
+    metadata, spec = {"name": "a", "labels": {"-": "x"}}, {"a": "some validation rules were not checked"}
+    _, refused = await secured_api.call("POST", FOOS, {**a_foo(), "metadata": metadata, "spec": spec})
+
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec.a", "metadata.labels", "<nil>"]

@@ -59,6 +59,23 @@ async def test_self_review_shows_the_impersonated_user(secured_api: Any) -> None
     assert review["status"] == {"userInfo": {"username": "bob", "groups": ["system:authenticated"]}}
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        pytest.param(f"{AUTHN}/selfsubjectreviews", "SelfSubjectReview", id="identity"),
+        pytest.param(f"{AUTHZ}/selfsubjectrulesreviews", "SelfSubjectRulesReview", id="rules"),
+        pytest.param(f"{AUTHZ}/selfsubjectaccessreviews", "SelfSubjectAccessReview", id="access"),
+    ],
+)
+async def test_review_without_a_kind_is_answered_with_its_kind(secured_api: Any, path: str, kind: str) -> None:
+    spec = {"namespace": "default"} if kind == "SelfSubjectRulesReview" else {"resourceAttributes": GET_PODS}
+    body = {"kind": "", "apiVersion": "", **({} if kind == "SelfSubjectReview" else {"spec": spec})}
+
+    code, review = await secured_api.call("POST", path, body)
+
+    assert (code, review["kind"], review["apiVersion"]) == (201, kind, path.removeprefix("/apis/").rpartition("/")[0])
+
+
 async def test_access_review_gives_the_binding_as_reason(secured_api: Any) -> None:
     nobody = await _decision(secured_api, user="bob", resourceAttributes=GET_PODS)
     anybody = await _decision(

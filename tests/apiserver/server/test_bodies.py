@@ -48,6 +48,20 @@ def test_a_body_that_cannot_be_read_is_refused(body: bytes, media: str, code: in
 
 
 @pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(b'{"a":"' + b"x" * 1_200_000 + b'",}', "trailing comma", id="too large to be YAML"),
+        pytest.param(b'{"a":' * 300 + b"1" + b"}" * 300, "nests deeper than 200 levels", id="nested too deep"),
+    ],
+)
+def test_json_that_is_sent_as_yaml_is_refused_for_what_is_wrong_with_it(body: bytes, message: str) -> None:
+    with pytest.raises(ApiError, match=message) as refusal:
+        decode(body, YAML)
+
+    assert refusal.value.code == 400
+
+
+@pytest.mark.parametrize(
     ("body", "expected"),
     [
         pytest.param(b"when: 2030-01-01\n", {"when": "2030-01-01"}, id="instants stay text"),

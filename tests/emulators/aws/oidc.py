@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 import orjson
+from joserfc.jwk import ECKey, RSAKey
 from msgspec import Struct, field
 from tests.emulators.aws.errors import AwsFault
 
 from watchword.pki.errors import PkiError
-from watchword.pki.jwt import TokenVerifier, audiences_of, parse_key_set
+from watchword.pki.jwt import TokenVerifier, audiences_of
+from watchword.pki.keys import PublicKey
 
 KeySetReader = Callable[[], Awaitable[bytes]]
 """Returns the JWKS that a cluster publishes."""
+
+
+def parse_key_set(document: Mapping[str, Any]) -> tuple[PublicKey, ...]:
+    """Return the EC and RSA keys of a JWKS; others are left out."""
+    kinds: dict[str, type[ECKey | RSAKey]] = {"EC": ECKey, "RSA": RSAKey}
+    rows = [row for row in document.get("keys", []) if row.get("kty") in kinds]
+    return tuple(PublicKey.from_pem(kinds[row["kty"]].import_key(row).as_pem(private=False)) for row in rows)
 
 
 class OidcProviders(Struct, frozen=True):

@@ -68,7 +68,7 @@ spec default={{}}: What the account is.
     parts={**_PARTS, "checkedValidity": {**_PARTS["validity"], **_CHECKED}},
     columns=_COLUMNS,
     short_names=("msa",),
-    **{"x-kubernetes-validations": [_NAME_RULE]},
+    rules=(_NAME_RULE,),
 )
 OCM_MANAGED_SERVICE_ACCOUNT = schema.definition(
     resources.OCM_MANAGED_SERVICE_ACCOUNTS,

@@ -151,21 +151,19 @@ def condition_column(name: str, type_: str) -> Object:
 AGE = column("Age", ".metadata.creationTimestamp", "date")
 
 
-def definition(
+def definition(  # noqa: PLR0913 - what defines a kind; most have the defaults
     resource: Resource,
     description: str,
     outline: str,
     *,
     parts: Mapping[str, Object] = {},
     columns: tuple[Object, ...] = (AGE,),
-    **more: Any,
+    short_names: tuple[str, ...] = (),
+    also: tuple[str, ...] = (),
+    status: bool = True,
+    rules: tuple[Object, ...] = (),
 ) -> Object:
-    """Return the definition of a kind, stored in the version of its resource.
-
-    `more` may have `short_names`, other versions that are served as `also`, and `status=False`; the rest is of the
-    schema, which all versions share.
-    """
-    short_names, also, has_status = more.pop("short_names", ()), more.pop("also", ()), more.pop("status", True)
+    """Return the definition of a kind, stored in the version of its resource; other versions are served `also`."""
     names = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
@@ -178,10 +176,11 @@ def definition(
         "metadata": {"type": "object"},
         **fields(outline, parts),
     }
+    root: Object = {"type": "object", "description": description, "properties": properties}
     version = {
         "served": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "description": description, "properties": properties, **more}},
-        **({"subresources": {"status": {}}} if has_status else {}),
+        "schema": {"openAPIV3Schema": {**root, **({"x-kubernetes-validations": list(rules)} if rules else {})}},
+        **({"subresources": {"status": {}}} if status else {}),
         **({"additionalPrinterColumns": list(columns)} if columns else {}),
     }
     return {

@@ -31,11 +31,7 @@ _APPS = ("deployments", "replicasets", "deployments/scale", "replicasets/scale")
 _CORE_CONTENT = ("configmaps", "serviceaccounts", "services")
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 _AGGREGATED = ("admin", "edit", "view")
-_AGGREGATES_INTO = {
-    "edit": "admin",
-    "view": "edit",
-    **{f"system:aggregate-to-{name}": name for name in _AGGREGATED},
-}
+_AGGREGATES_INTO = {"edit": "admin", "view": "edit", **{f"system:aggregate-to-{name}": name for name in _AGGREGATED}}
 _CLUSTER_ROLE_GROUPS = {
     "cluster-admin": ("system:masters",),
     "system:monitoring": ("system:monitoring",),

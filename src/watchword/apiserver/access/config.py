@@ -45,7 +45,7 @@ CONTROLLERS: Mapping[str, Callable[[BuiltInControllers], Controller[Any]]] = {
 
 
 class BuiltInControllers(Struct, eq=False, dict=True):
-    """Starts every controller, then shows them the world; stops them in reverse."""
+    """Starts every controller, then lets them see every object; stops them in reverse order."""
 
     registry: Registry
     now: Now

@@ -50,14 +50,15 @@ def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Auth
 def required_permissions(requested: User) -> Iterator[RequestInfo]:
     account = chain.split_service_account(requested.name)
     if account is not None:
-        yield _permission_check("", "serviceaccounts", account[1], namespace=account[0])
+        namespace, name = account
+        yield replace(_permission_check("", "serviceaccounts", name), namespace=namespace)
     else:
         yield _permission_check("", "users", requested.name)
     for group in requested.groups:
         yield _permission_check("", "groups", group)
     for key, values in requested.extra.items():
         for value in values:
-            yield _permission_check("authentication.k8s.io", "userextras", value, subresource=key)
+            yield replace(_permission_check("authentication.k8s.io", "userextras", value), subresource=key)
     if requested.uid:
         yield _permission_check("authentication.k8s.io", "uids", requested.uid)
 
@@ -86,8 +87,6 @@ def _references(requested: User) -> Iterator[str]:
         yield f"{{UID  {requested.uid}  authentication.k8s.io/v1  }}"
 
 
-def _permission_check(group: str, resource: str, name: str, **place: str) -> RequestInfo:
+def _permission_check(group: str, resource: str, name: str) -> RequestInfo:
     version = "v1" if group else ""
-    return RequestInfo(
-        "impersonate", is_resource=True, group=group, version=version, resource=resource, name=name, **place
-    )
+    return RequestInfo("impersonate", is_resource=True, group=group, version=version, resource=resource, name=name)

@@ -143,9 +143,8 @@ class RbacIndex(Struct):
 
     def _role_changed(self, change: str, obj: Object) -> None:
         key = obj["kind"], ObjectKey.of(obj)
-        if change == "DELETED":
-            self.roles.pop(key, None)
-        else:
+        self.roles.pop(key, None)  # one that cannot be read grants nothing
+        if change != "DELETED":
             self.roles[key] = read_rules(obj)
 
     def _binding_changed(self, change: str, obj: Object) -> None:

@@ -54,7 +54,7 @@ def read_review_request(request: HandlerRequest, kind: ResourceKind) -> tuple[Ob
         metadata["namespace"] = namespace
     head = {"kind": kind.resource.kind, "apiVersion": kind.resource.api_version}
     set_fields = {key: value for key, value in metadata.items() if value is not None}
-    return {**head, **body, "metadata": set_fields}, call
+    return {**body, **head, "metadata": set_fields}, call
 
 
 def track(review: Object, call: WriteRequest, kind: ResourceKind, now: Now, subresource: str = "") -> None:

@@ -65,7 +65,9 @@ class Rule(Struct, frozen=True, omit_defaults=True):
 
 
 def read_rules(role: Mapping[str, Any]) -> tuple[Rule, ...]:
-    return convert(role.get("rules") or (), tuple[Rule, ...])
+    # A typed object has null where a list is absent; validation, which refuses a rule without verbs, comes later.
+    rows = [{name: value for name, value in row.items() if value is not None} for row in role.get("rules") or ()]
+    return convert(rows, tuple[Rule, ...])
 
 
 def uncovered(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:

@@ -111,15 +111,16 @@ class ServiceAccountTokenAuthenticator(Struct, frozen=True):
         read = self.trust.read(token, audiences)
         if read is None:
             return None
+        verified, shared = read
         now = self.trust.now()
         try:
-            claims = convert(read[0], BoundTokenClaims)
+            claims = convert(verified, BoundTokenClaims)
         except ValidationError as cause:
             raise CredentialRefused("service account token claims could not be validated") from cause
         claims.validate_times(now.timestamp())
         self._require_account(claims.private, now)
         self._require_bound_objects(claims.private, now)
-        return AuthenticatedIdentity(claims.user(), read[1])
+        return AuthenticatedIdentity(claims.user(), shared)
 
     def _require_account(self, bound: PrivateClaims, now: datetime) -> None:
         account = self.registry.get(SERVICE_ACCOUNTS, ObjectKey(bound.namespace, bound.serviceaccount.name))

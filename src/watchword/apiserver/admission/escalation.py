@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import RBAC_GROUP
@@ -61,9 +62,8 @@ class EscalationGuard(Struct, frozen=True):
         self._require_held(operation, rules)
 
     def _may(self, user: User, verb: str, plural: str, key: ObjectKey) -> bool:
-        place = {"resource": plural, "namespace": key.namespace, "name": key.name}
-        info = RequestInfo(verb, is_resource=True, group=RBAC_GROUP, version="*", **place)
-        return self.authorizer.decide(user, info).allowed
+        info = RequestInfo(verb, is_resource=True, group=RBAC_GROUP, version="*", resource=plural)
+        return self.authorizer.decide(user, replace(info, namespace=key.namespace, name=key.name)).allowed
 
     def _require_held(self, operation: Operation, wanted: Iterable[Rule]) -> None:
         user = operation.user

@@ -69,11 +69,16 @@ class AdmissionPolicies(Struct):
             self._stops.pop()()
 
     def _policy_changed(self, change: str, obj: Object) -> None:
-        from watchword.apiserver.admission.policy_evaluation import compile_policy
+        from watchword.apiserver.admission.policy_evaluation import Policy, compile_policy
 
-        self._policies.pop(obj["metadata"]["name"], None)
+        name = obj["metadata"]["name"]
+        self._policies.pop(name, None)
         if change != "DELETED":
-            self._policies[obj["metadata"]["name"]] = compile_policy(obj)
+            try:
+                self._policies[name] = compile_policy(obj)
+            except Exception as error:  # noqa: BLE001 - a policy that cannot be read refuses
+                everything = MatchResources.read({})
+                self._policies[name] = Policy(name, everything, fails_closed=True, problem=repr(error))
         self._bind()
 
     def _binding_changed(self, change: str, obj: Object) -> None:

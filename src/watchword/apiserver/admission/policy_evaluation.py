@@ -48,9 +48,10 @@ class AccessCheck(Struct, frozen=True):
 
 
 def request_resource(asking: UserAuthorizer, request: AdmissionAttributes) -> AccessCheck:
-    resource, place = request.resource, {"namespace": request.namespace, "name": request.name}
-    kind = {"group": resource.group, "version": resource.version, "resource": resource.plural}
-    return AccessCheck(asking, RequestInfo("", is_resource=True, subresource=request.subresource, **kind, **place))
+    resource = request.resource
+    info = RequestInfo("", is_resource=True, group=resource.group, version=resource.version, resource=resource.plural)
+    info = replace(info, subresource=request.subresource, namespace=request.namespace, name=request.name)
+    return AccessCheck(asking, info)
 
 
 def _service_account(asking: UserAuthorizer, namespace: str, name: str) -> UserAuthorizer:

@@ -185,11 +185,12 @@ class CertificateAdmission(Struct, frozen=True):
         if operation.verb == "create":
             _refuse_superusers(operation, operation.new)
         elif operation.old is not None:
-            signed = any(of(operation.new) != of(operation.old) for of in (certificate_of, conditions_of))
+            new, old = operation.new, operation.old
+            is_signed = certificate_of(new) != certificate_of(old) or conditions_of(new) != conditions_of(old)
             if operation.subresource == "approval":
-                self._require(operation, operation.old, "approve")
-            elif operation.subresource == "status" and signed:
-                self._require(operation, operation.old, "sign")
+                self._require(operation, old, "approve")
+            elif operation.subresource == "status" and is_signed:
+                self._require(operation, old, "sign")
 
     def _require(self, operation: Operation, old: Object, verb: str) -> None:
         signer = signer_of(old)  # the stored one counts, whatever the update contains

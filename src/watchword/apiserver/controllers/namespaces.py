@@ -85,7 +85,7 @@ class NamespaceDefaultsController(Controller[str]):
             metadata = {"annotations": annotations} if annotations else {}
             await self._create(CONFIG_MAPS, CONFIG_MAPS.manifest(key, metadata=metadata, data=bundle))
             return False
-        others = found.get("data") or {} if key == CLIENTS else {}  # there, others may add what they know
+        others = (found.get("data") or {}) if key == CLIENTS else {}  # there, others may add what they know
         is_other = found.get("data") != {**others, **bundle}
         if is_other or annotations.keys() - annotations_of(found).keys():
             found["data"] = {**others, **bundle}

@@ -88,8 +88,8 @@ def separate_status(resource: Resource, *, on_create: bool = True) -> Hook:
 
     def set_empty_status(operation: Operation) -> None:
         new, old = operation.new, operation.old
-        is_without = on_create if old is None else "status" not in old and not operation.subresource
-        if new is not None and is_without:
+        needs_empty_status = on_create if old is None else "status" not in old and not operation.subresource
+        if new is not None and needs_empty_status:
             new["status"] = typed().conform(message, {})["status"]
 
     return set_empty_status

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from watchword.api.meta import Object
 from watchword.apiserver.serving.field_errors import forbidden, invalid, required, too_long
@@ -18,37 +19,38 @@ _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 
-_Rule = tuple[str, ...]
-"""What is said of a text that does not match, then the pattern, then examples."""
+
+class _Rule(Struct, frozen=True):
+    words: str  # what is said of a text that does not match
+    pattern: str
+    examples: tuple[str, ...]
+
+    def complaint(self) -> str:
+        shown = " or ".join(f"'{example}', " for example in self.examples)
+        return f"{self.words} (e.g. {shown}regex used for validation is '{self.pattern}')"
+
+
 _LOWER = "must consist of lower case alphanumeric characters"
 _ENDS = "must start and end with an alphanumeric character"
-_LABEL_RULE = (
-    f"a lowercase RFC 1123 label {_LOWER} or '-', and {_ENDS}",
-    *(_LABEL, "my-name", "123-abc"),
+_LABEL_RULE = _Rule(f"a lowercase RFC 1123 label {_LOWER} or '-', and {_ENDS}", _LABEL, ("my-name", "123-abc"))
+_SUBDOMAIN_RULE = _Rule(
+    f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', and {_ENDS}", _SUBDOMAIN, ("example.com",)
 )
-_SUBDOMAIN_RULE = (
-    f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', and {_ENDS}",
-    *(_SUBDOMAIN, "example.com"),
-)
-_DNS1035_RULE = (
+_DNS1035_RULE = _Rule(
     f"a DNS-1035 label {_LOWER} or '-', start with an alphabetic character, and end with an alphanumeric character",
-    *("[a-z]([-a-z0-9]*[a-z0-9])?", "my-name", "abc-123"),
+    "[a-z]([-a-z0-9]*[a-z0-9])?",
+    ("my-name", "abc-123"),
 )
 _WORDS = f"consist of alphanumeric characters, '-', '_' or '.', and {_ENDS}"
-_QUALIFIED_RULE = (f"must {_WORDS}", _QUALIFIED, "MyName", "my.name", "123-abc")
-_VALUE_RULE = (
-    f"a valid label must be an empty string or {_WORDS}",
-    *(f"({_QUALIFIED})?", "MyValue", "my_value", "12345"),
+_QUALIFIED_RULE = _Rule(f"must {_WORDS}", _QUALIFIED, ("MyName", "my.name", "123-abc"))
+_VALUE_RULE = _Rule(
+    f"a valid label must be an empty string or {_WORDS}", f"({_QUALIFIED})?", ("MyValue", "my_value", "12345")
 )
-_CONFIG_RULE = (
+_CONFIG_RULE = _Rule(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
-    *("[-._a-zA-Z0-9]+", "key.name", "KEY_NAME", "key-name"),
+    "[-._a-zA-Z0-9]+",
+    ("key.name", "KEY_NAME", "key-name"),
 )
-
-
-def _mismatch(words: str, pattern: str, *examples: str) -> str:
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{words} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
 @cache
@@ -57,11 +59,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _pattern_errors(text: str, rule: _Rule, limit: int, unit: str = "characters") -> list[str]:
-    matches = _compiled(rule[1]).fullmatch(text) is not None
+    matches = _compiled(rule.pattern).fullmatch(text) is not None
     if matches and len(text) <= limit:  # no pattern matches a character of several bytes
         return []
     found = [f"must be no more than {limit} {unit}"] if len(text.encode()) > limit else []
-    return found if matches else [*found, _mismatch(*rule)]
+    return found if matches else [*found, rule.complaint()]
 
 
 def dns_label(name: str) -> list[str]:
@@ -99,7 +101,7 @@ def qualified_name(key: str) -> list[str]:
     """Validate a label key, an annotation key or a finalizer: an optional domain, then a name."""
     *prefixes, name = key.split("/")
     if len(prefixes) > 1:
-        complaint = f"a valid label key {_mismatch(*_QUALIFIED_RULE)} with an optional DNS subdomain prefix and '/'"
+        complaint = f"a valid label key {_QUALIFIED_RULE.complaint()} with an optional DNS subdomain prefix and '/'"
         return [f"{complaint} (e.g. 'example.com/MyName')"]
     found = list[str]()
     for prefix in prefixes:

@@ -11,6 +11,8 @@ from itertools import chain, islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from watchword.api.json import encode_identity, same_json, show, type_name
 from watchword.api.time import parse_any_rfc3339
 from watchword.apiserver.kinds.metadata import dns1035_label
@@ -218,15 +220,19 @@ def check_junctors(value: Any, schema: Schema, path: str, errors: list[FieldErro
     def refuse(told: str) -> None:
         errors.append(field_errors.invalid("<nil>", "", f"{show(path)} must {told}"))
 
-    if "anyOf" in rules and all(found := outcomes(rules["anyOf"])):
+    found = outcomes(rules.get("anyOf", ()))
+    if found and all(found):
         refuse("validate at least one schema (anyOf)")
         errors.extend(_closest(rules["anyOf"], found, value))
-    if "oneOf" in rules and (fitting := (found := outcomes(rules["oneOf"])).count([])) != 1:
+    found = outcomes(rules.get("oneOf", ()))
+    fitting = found.count([])
+    if found and fitting != 1:
         told = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
         refuse(f"validate one and only one schema (oneOf). {told}")
-        if not fitting:
-            errors.extend(_closest(rules["oneOf"], found, value))
-    if "allOf" in rules and any(found := outcomes(rules["allOf"])):
+    if found and not fitting:
+        errors.extend(_closest(rules["oneOf"], found, value))
+    found = outcomes(rules.get("allOf", ()))
+    if any(found):
         errors.extend(chain.from_iterable(found))
         refuse(f"validate all the schemas (allOf){'. None validated' if all(found) else ''}")
     if "not" in rules and not outcomes([rules["not"]])[0]:
@@ -299,7 +305,7 @@ def validate(value: Any, schema: Schema, *, old: Any = ABSENT, path: str = "") -
         errors.extend(repeated)
     if "rules" in schema.contains:
         if any(error.reason in _BLOCKING for error in errors):
-            errors.append(field_errors.invalid("<nil>", None, _RULES_NOT_CHECKED))
+            errors.append(replace(field_errors.invalid("<nil>", None, _RULES_NOT_CHECKED), is_last=True))
         else:
             from watchword.apiserver.kinds.validation_rules import check_rules
 

@@ -158,7 +158,8 @@ def decide_progress(found: Object, name: str, status: Object, *, now: datetime) 
     if spec.get("paused"):
         return progressing, None
     text = before.get("lastUpdateTime") if before.get("message") == progressing.message else None
-    left = int(spec.get("progressDeadlineSeconds") or 600) - (now - (parse_rfc3339(text or "") or now)).total_seconds()
+    since = parse_rfc3339(text or "") or now
+    left = int(spec.get("progressDeadlineSeconds") or 600) - (now - since).total_seconds()
     return (progressing, left) if left > 0 else (late, None)
 
 

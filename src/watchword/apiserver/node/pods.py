@@ -33,7 +33,7 @@ class PodRun(Struct):
 
 
 class PodController(Controller[ObjectKey]):
-    """Triggered by pods, by what they mount, and by their own processes."""
+    """Triggered by pods, by every Secret and ConfigMap of their namespace, and by their own processes."""
 
     settings: NodeSettings
     runner: Runner
@@ -43,11 +43,7 @@ class PodController(Controller[ObjectKey]):
     runs: dict[ObjectKey, PodRun] = field(default_factory=dict)
 
     def watches(self) -> Watches:
-        return {
-            PODS: self._pod_changed,
-            SECRETS: self._source_changed,
-            CONFIG_MAPS: self._source_changed,
-        }
+        return {PODS: self._pod_changed, SECRETS: self._source_changed, CONFIG_MAPS: self._source_changed}
 
     def _pod_changed(self, change: str, new: Object) -> None:
         if change == "DELETED":

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -20,6 +19,7 @@ ACCEPTED = (JSON, YAML, PROTOBUF)
 
 # Deep enough for any schema in a CRD, shallow enough for every recursive walk over an object.
 MAX_DEPTH = 200
+MAX_YAML_BYTES = 1024 * 1024  # parsing YAML is two orders slower than JSON; clients send JSON for large objects
 
 
 def decode_body(request: HandlerRequest, accepted: tuple[str, ...] = ACCEPTED, *, kind: str = "") -> Object:
@@ -129,8 +129,11 @@ def json_type(value: Any) -> str:
 def decode_yaml(body: bytes) -> Any:
     """Parse YAML, of which JSON is the common case; aliases are refused because they multiply."""
     if body.lstrip()[:1] == b"{":
-        with suppress(ApiError):  # else it is YAML in flow style
+        try:
             return decode_json(body)
+        except Undecodable:  # it may be YAML in flow style
+            if len(body) > MAX_YAML_BYTES:
+                raise
     from watchword.apiserver.serving.yaml_bodies import load
 
     return load(body)

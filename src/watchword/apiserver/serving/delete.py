@@ -122,11 +122,9 @@ async def delete(
         if finished and not is_deleting(old) and kind.resource != PODS:
             new = old  # deleted immediately: watchers see the last state without a deletionTimestamp
         try:
-            if call.dry_run:
-                pass
-            elif new == old and not finished:
+            if not call.dry_run and new == old and not finished:
                 await objects.store.flush()
-            else:
+            elif not call.dry_run:
                 await objects.write(kind, key, new, record.revision, deleted=finished)
         except RevisionConflict:
             continue

@@ -62,6 +62,7 @@ class FieldError(Struct, frozen=True):
     path: str
     reason: str  # FieldValueRequired, FieldValueInvalid, FieldValueNotSupported, FieldValueForbidden, …
     message: str  # as printed after the path: `Invalid value: "x": must be …`
+    is_last: bool = False  # it comes after all others, whichever step set it
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"

@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.selectors import LabelSelector
@@ -60,8 +61,8 @@ class WriteRequest(Struct, frozen=True):
         old: Object | None,
         subresource: str = "",
     ) -> Operation:
-        request = (self.dry_run, self.warnings, self.options, self.annotations)
-        return Operation(verb, kind, key, self.user, new, old, subresource, *request)
+        operation = Operation(verb, kind, key, self.user, new, old, subresource, dry_run=self.dry_run)
+        return replace(operation, warnings=self.warnings, options=self.options, annotations=self.annotations)
 
 
 class VerbResult(Struct, frozen=True):
@@ -128,8 +129,7 @@ class VerbDependencies(Struct, frozen=True):
         for check in kind.validate:
             errors.extend(check(operation))
         if errors:
-            # This one comes last, whichever step set it.
-            errors.sort(key=lambda error: "some validation rules were not checked" in error.message)
+            errors.sort(key=lambda error: error.is_last)
             raise invalid_object(kind.stored_as or kind.resource, operation.key.name, errors)
         for admit in self.validating:
             await admit(operation)

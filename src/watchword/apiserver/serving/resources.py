@@ -94,10 +94,12 @@ def _items(tools: VerbDependencies, kind: ResourceKind, page: ListPage) -> Itera
 
 def _columns_once(shown: Callable[[Object], Object]) -> Callable[[Object], Object]:
     """Show the columns in the first table of a watch only, as upstream does."""
-    first = iter([True])
+    is_first = True
 
     def show(obj: Object) -> Object:
-        return shown(obj) if next(first, False) else {**shown(obj), "columnDefinitions": None}
+        nonlocal is_first
+        with_columns, is_first = is_first, False
+        return shown(obj) if with_columns else {**shown(obj), "columnDefinitions": None}
 
     return show
 

@@ -65,7 +65,8 @@ class ApiServer(Struct, frozen=True):
     resources: ResourceServer
     handlers: Mapping[ResourceRoute, Handler] = field(default_factory=dict)  # subresources, reviews
     paths: Mapping[str, Handler] = field(default_factory=dict)  # exact, or a prefix when it ends with "/"
-    limit: "RequestRateLimiter | None" = None  # judges a request after its credential: others cannot use up its share
+    # It counts a request only after its credential was checked, so that no client uses up another's share.
+    limit: "RequestRateLimiter | None" = None
     observe: Observe | None = None
     now: Now = lambda: datetime.now(UTC)
 

@@ -74,12 +74,15 @@ class WatchBroadcaster:
     def push_soon(self, watch: Watch) -> None:
         """Let a watch push what it has queued, after a pause twice as long as the last push took, bounded.
 
-        That is none where watchers are few. Where they are many, requests get their turn meanwhile, and each watcher
-        gets the changes of the pause in one write.
+        There is no pause where watchers are few. Where they are many, requests get their turn meanwhile, and each
+        watcher gets the changes of the pause in one write.
         """
         if not self._pushing:
             loop, pause = asyncio.get_running_loop(), self._push_after - self._clock()
-            loop.call_later(pause, self._push) if pause > SHORTEST_PAUSE else loop.call_soon(self._push)
+            if pause > SHORTEST_PAUSE:
+                loop.call_later(pause, self._push)
+            else:
+                loop.call_soon(self._push)
         self._pushing.append(watch)
 
     def _push(self) -> None:

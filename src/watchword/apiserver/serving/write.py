@@ -96,7 +96,8 @@ def require_type(kind: ResourceKind, obj: Object) -> None:
     resource = kind.resource
     version, name = obj.get("apiVersion"), obj.get("kind")
     if kind.custom and not (name and version):
-        raise errors.bad_request(f"Object '{'apiVersion' if name else 'Kind'}' is missing in the body")
+        missing = "apiVersion" if name else "Kind"
+        raise errors.bad_request(f"Object '{missing}' is missing in the body")
     if version and version != resource.api_version:
         raise errors.bad_request(_wrong_version(kind, str(version), str(name or resource.kind)))
     if name and name != resource.kind:

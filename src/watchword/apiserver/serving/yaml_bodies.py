@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
+from watchword.apiserver.serving.bodies import MAX_YAML_BYTES
 from watchword.apiserver.serving.errors import bad_request, too_large
 
-MAX_YAML_BYTES = 1024 * 1024  # parsing YAML is two orders slower than JSON; clients send JSON for large objects
 MAX_YAML_DEPTH = 200
 
 

@@ -12,13 +12,7 @@ from watchword.apiserver.store import snapshot
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.log import Compaction, FileLock, RevisionLog
 from watchword.apiserver.store.memory import CommittedReads, CommittedState, decide_event
-from watchword.apiserver.store.model import (
-    Record,
-    StoreChange,
-    StoreEvent,
-    StoreMissing,
-    WriteFailed,
-)
+from watchword.apiserver.store.model import Record, StoreChange, StoreEvent, StoreMissing, WriteFailed
 from watchword.apiserver.store.writer import Append, Call, CallResult, LogWriter, Outcome
 from watchword.pki.encryption import EncryptionKeys
 
@@ -113,7 +107,8 @@ class SqliteStore(CommittedReads):
         return await done
 
     def _submit(self) -> None:
-        """Hand over what one turn of the loop writes: a thread that meanwhile waits for the interpreter slows both."""
+        # Pass on, once for each turn of the loop, all rows written in it: waking the writer's thread for each row would
+        # make both threads wait for the interpreter.
         unsent, self._unsent = self._unsent, []
         for item in unsent:
             self._writer.submit(item)
