@@ -197,4 +197,4 @@ async def test_account_whose_name_is_taken_is_not_waited_for(
 
 async def test_an_audience_has_a_name(fleet: AccountsFleet, capsys: pytest.CaptureFixture[str]) -> None:
     assert await watchword(fleet, "serviceaccount", "create", "robot", "-n", "edge", "--audiences", ",") == 2
-    assert "name an audience" in capsys.readouterr().err
+    assert "'--audiences': the text is empty" in capsys.readouterr().err

@@ -51,7 +51,7 @@ def test_ci_runs_the_readme_s_test_command() -> None:
     assert readme == ["make up", "make test"]
     assert "make test" in ci
     assert "make test-slow" in ci
-    assert "make envtest test-envtest" in ci
+    assert "make test-envtest" in ci
 
 
 def test_workflow_runs_what_ci_runs_with_read_rights_and_pinned_actions() -> None:

@@ -81,12 +81,7 @@ async def find_token(hub: Client, account: str, cluster: str, *, namespace: str 
 
 
 async def watch_tokens(
-    hub: Client,
-    account: str,
-    *,
-    namespace: str = "",
-    known: Iterable[str] = (),
-    options: WatchOptions | None = None,
+    hub: Client, account: str, *, namespace: str = "", known: Iterable[str] = (), options: WatchOptions | None = None
 ) -> AsyncGenerator[TokenChange, None]:
     """Yield every token of an account that there is, then every change, for ever.
 

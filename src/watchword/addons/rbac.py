@@ -13,10 +13,7 @@ def read_only_reporter() -> Grant:
     """Reads what the hub has put into the cluster's namespace for it, and writes nothing."""
     return Grant(
         "read-only-reporter",
-        rules=(
-            _rule("", ["configmaps"], READ),
-            _rule(ADDON_GROUP, ["managedclusteraddons"], READ),
-        ),
+        rules=(_rule("", ["configmaps"], READ), _rule(ADDON_GROUP, ["managedclusteraddons"], READ)),
     )
 
 

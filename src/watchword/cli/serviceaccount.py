@@ -198,8 +198,6 @@ async def create(connection: ClusterConnection, name: str, output: str, wait: ti
     spec: Object = {"rotation": rotation}
     if flags["audiences"]:
         spec["audiences"] = list(split(flags["audiences"]))
-        if not spec["audiences"]:
-            raise click.BadParameter("name an audience, or leave the option out", param_hint="--audiences")
     if flags["ttl"]:
         spec["ttlSecondsAfterCreation"] = int(parse_duration_flag(flags["ttl"], "--ttl").total_seconds())
     key = ObjectKey(flags["namespace"], name)

@@ -134,10 +134,7 @@ def _check_top(document: Any) -> None:
     if not isinstance(document, Mapping):
         raise ClusterInfoRefused("document", "not a kubeconfig")
     _refuse_unknown(
-        document,
-        {"apiVersion", "kind", "clusters", "contexts", "current-context", "preferences", "users"},
-        "",
-        {},
+        document, {"apiVersion", "kind", "clusters", "contexts", "current-context", "preferences", "users"}, "", {}
     )
     if (document.get("apiVersion"), document.get("kind")) != ("v1", "Config"):
         raise ClusterInfoRefused("kind", "not a kubeconfig: apiVersion must be v1 and kind Config")

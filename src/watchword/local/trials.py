@@ -15,12 +15,7 @@ from watchword.credentials.driver import Settings
 from watchword.kube.client import Client
 from watchword.registration.aws_irsa.documents import EksClusterArn
 from watchword.registration.aws_irsa.driver import AwsIrsaDriver
-from watchword.registration.aws_irsa.options import (
-    HUB_ARN,
-    HUB_CLUSTER_ARN,
-    MANAGED_CLUSTER_ARN,
-    ROLE_ANNOTATION,
-)
+from watchword.registration.aws_irsa.options import HUB_ARN, HUB_CLUSTER_ARN, MANAGED_CLUSTER_ARN, ROLE_ANNOTATION
 from watchword.registration.grpc.driver import BUNDLE_KEY, CA_BUNDLE, CA_FILE, HOSTS, SERVER_ADDRESS
 
 HUB = EksClusterArn("aws", "us-west-2", "111122223333", "hub")

@@ -183,11 +183,7 @@ def _workloads(manager: meta.Object, image: str) -> list[meta.Manifest]:
         resources=resources_of(spec),
     )
     servers = [row for server in enabled_servers(manager) for row in server_workload(manager, server, image)]
-    return [
-        rendering.deployment(workload),
-        cleaner_job(manager, chosen),
-        *servers,
-    ]
+    return [rendering.deployment(workload), cleaner_job(manager, chosen), *servers]
 
 
 def replicas_of(manager: meta.Object) -> int:

@@ -2,16 +2,14 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from random import Random
-
-from msgspec import Struct, field
 
 from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import BOOTSTRAP_KUBECONFIG_SECRET, BOOTSTRAP_NAMESPACE, HUB_KUBECONFIG_SECRET, Label
 from watchword.kube.client import Client
-from watchword.kube.watch import WatchOptions
 from watchword.operator.applier import owners_of
 from watchword.operator.bundles import install_crds
 from watchword.operator.cluster_manager import ClusterManagerReconciler
@@ -22,11 +20,8 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_loop import run_until_stopped
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.leader_election import ElectionTiming
-from watchword.runtime.manager import Manager, ManagerOptions, run_first_requests
-from watchword.runtime.metrics import Metrics
+from watchword.runtime.manager import ProcessOptions, run_first_requests
 from watchword.runtime.reconcile import ControllerSpec, Trigger
-from watchword.runtime.work_queue import Quarantine
 
 DEPLOYED = (
     resources.DEPLOYMENTS,
@@ -84,43 +79,27 @@ def _agents_in(cache: Cache, secret: Object) -> Iterable[ObjectKey]:
 OPERATOR_LEASE = "watchword-operator-lock"
 
 
-class OperatorOptions(Struct, frozen=True):
+@dataclass(frozen=True, kw_only=True)
+class OperatorOptions(ProcessOptions):
     """How the operator behaves."""
 
     identity: str = "operator"
     namespace: str = BOOTSTRAP_NAMESPACE  # where its lease is
     image: str = ""  # what it deploys when a spec names none; empty: its own
     install: bool = True
-    elect: bool = True
-    health: tuple[str, int] | None = None
-    timing: ElectionTiming = field(default_factory=ElectionTiming)
-    follow: WatchOptions | None = None  # None: as the manager chooses
-    quarantine: Quarantine = field(default_factory=Quarantine)
 
 
 async def run_operator(
     client: Client, options: OperatorOptions, *, clock: Clock, random: Random, stop: asyncio.Event | None = None
 ) -> None:
     """Run the operator's controllers until asked to stop; raises what the manager raises."""
-    stop, metrics = stop or asyncio.Event(), Metrics()
+    stop = stop or asyncio.Event()
     if options.install:
-        first = run_first_requests(lambda: install_crds(client), random, metrics, options.health)
+        first = run_first_requests(lambda: install_crds(client), random, options.metrics, options.health)
         if not await run_until_stopped(stop, first):
             return
-    manager = Manager(
-        ManagerOptions(
-            name="watchword.dev/operator",
-            identity=options.identity,
-            lease=ObjectKey(options.namespace, OPERATOR_LEASE) if options.elect else None,
-            timing=options.timing,
-            health=options.health,
-            follow=options.follow,
-            quarantine=options.quarantine,
-        ),
-        clock=clock,
-        random=random,
-        metrics=metrics,
-    )
+    lease = ObjectKey(options.namespace, OPERATOR_LEASE)
+    manager = options.make_manager("watchword.dev/operator", lease, clock, random)
     connection = manager.connect(client)
     register_informers(connection.cache)
     manager.add(*controllers(connection, clock, image=options.image))

@@ -36,11 +36,8 @@ from watchword.runtime.api_server_connection import ApiServerConnection
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import Ensurer
 from watchword.runtime.event_loop import run_until_stopped
-from watchword.runtime.leader_election import ElectionTiming
-from watchword.runtime.manager import Manager, ManagerOptions, run_first_requests
-from watchword.runtime.metrics import Metrics
+from watchword.runtime.manager import Manager, ProcessOptions, run_first_requests
 from watchword.runtime.reconcile import ControllerSpec, Observer
-from watchword.runtime.work_queue import Quarantine
 from watchword.work.hub import work_controllers
 
 HUB_LEASE = ObjectKey(HUB_NAMESPACE, "watchword-hub-lock")
@@ -69,8 +66,8 @@ HubService: TypeAlias = Callable[[Manager, ApiServerConnection], Awaitable[None]
 """Runs in the same process while it leads, and decides itself when it has something to do."""
 
 
-@dataclass(frozen=True)
-class HubOptions:
+@dataclass(frozen=True, kw_only=True)
+class HubOptions(ProcessOptions):
     """How a hub behaves."""
 
     identity: str = "hub"
@@ -83,12 +80,6 @@ class HubOptions:
     signing_namespaces: frozenset[str] = frozenset()  # besides the hub's own
     left_cluster_retention: timedelta = RETENTION  # how long clusters that left are kept
     install: bool = True  # apply what the controllers need; off where another hand does it
-    elect: bool = True
-    health: tuple[str, int] | None = None
-    timing: ElectionTiming = field(default_factory=ElectionTiming)
-    follow: WatchOptions | None = None
-    quarantine: Quarantine = field(default_factory=Quarantine)
-    metrics: Metrics = field(default_factory=Metrics, compare=False)
     addons: tuple[AddonDefinition, ...] = ()  # built-in ones, each served once the list of add-ons names the hub
     services: Mapping[str, HubService] = field(default_factory=dict)  # that run beside the controllers
 
@@ -116,19 +107,7 @@ async def run_hub(
         first = run_first_requests(lambda: _install(client, options), random, options.metrics, options.health)
         if not await run_until_stopped(stop, first):
             return
-    manager = Manager(
-        ManagerOptions(
-            name="watchword.dev/hub",
-            identity=options.identity,
-            lease=HUB_LEASE if options.elect else None,
-            timing=options.timing,
-            health=options.health,
-            quarantine=options.quarantine,
-        ),
-        clock=clock,
-        random=random,
-        metrics=options.metrics,
-    )
+    manager = options.make_manager("watchword.dev/hub", HUB_LEASE, clock, random)
     # Leases are renewed by every cluster every minute, and none of these renewals is urgent.
     follow = replace(options.follow or WatchOptions(), collect=frozenset({LEASES}))
     connection = manager.connect(client, follow=follow)

@@ -37,7 +37,6 @@ from watchword.credentials.lifecycle import read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.kube.tokens import request_token
-from watchword.kube.watch import WatchOptions
 from watchword.pki import keys as pem
 from watchword.pullsecrets.image_pull_secrets import ImagePullSecretReconciler
 from watchword.pullsecrets.legacy_secrets import LegacyPullSecretReconciler, LegacyTokenReconciler, is_legacy_token
@@ -48,11 +47,8 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.informer import WatchScope
-from watchword.runtime.leader_election import ElectionTiming
-from watchword.runtime.manager import Manager, ManagerOptions
-from watchword.runtime.metrics import Metrics
+from watchword.runtime.manager import ProcessOptions
 from watchword.runtime.reconcile import ControllerSpec, Done, Outcome, Reader, Trigger, TriggerSource
-from watchword.runtime.work_queue import Quarantine
 
 
 class ConfigurationReconciler(Struct, frozen=True):
@@ -130,8 +126,8 @@ def read_key_ids(encoded: str) -> frozenset[str]:
 OF_LEGACY_TOKENS = WatchScope(fields=f"type={SERVICE_ACCOUNT_TOKEN_TYPE}")
 
 
-@dataclasses.dataclass(frozen=True)
-class PullSecretOptions:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PullSecretOptions(ProcessOptions):
     """How the controllers of pull secrets behave."""
 
     identity: str = "pull-secrets"
@@ -140,12 +136,6 @@ class PullSecretOptions:
     only_used: bool = False
     requests_per_second: float = PULL_SECRET_TOKENS_PER_SECOND
     signer_timing: SignerTiming = dataclasses.field(default_factory=SignerTiming)
-    elect: bool = True
-    health: tuple[str, int] | None = None
-    timing: ElectionTiming = dataclasses.field(default_factory=ElectionTiming)
-    follow: WatchOptions | None = None
-    quarantine: Quarantine = dataclasses.field(default_factory=Quarantine)
-    metrics: Metrics = dataclasses.field(default_factory=Metrics, compare=False)
 
 
 def register_informers(cache: Cache, options: PullSecretOptions) -> None:
@@ -265,20 +255,7 @@ async def run_pull_secrets(
     client: Client, options: PullSecretOptions, *, clock: Clock, random: Random, stop: asyncio.Event | None = None
 ) -> None:
     """Run the controllers until asked to stop; raises what the manager raises."""
-    manager = Manager(
-        ManagerOptions(
-            name="watchword.dev/pull-secrets",
-            identity=options.identity,
-            lease=PULL_SECRETS_LEASE if options.elect else None,
-            timing=options.timing,
-            health=options.health,
-            follow=options.follow,
-            quarantine=options.quarantine,
-        ),
-        clock=clock,
-        random=random,
-        metrics=options.metrics,
-    )
+    manager = options.make_manager("watchword.dev/pull-secrets", PULL_SECRETS_LEASE, clock, random)
     connection = manager.connect(client)
     cache, client = connection.cache, connection.client
     evidence, signers = TokenEvidence(SigningKeys(options.signer_timing)), TriggerSource()

@@ -186,10 +186,7 @@ def project_pull_secret(secret: Object) -> Object | None:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {
-            **{name: metadata[name] for name in kept if name in metadata},
-            "annotations": annotations,
-        },
+        "metadata": {**{name: metadata[name] for name in kept if name in metadata}, "annotations": annotations},
         "type": secret.get("type"),
         CONTENT: None if not is_managed(annotations) else msgspec.to_builtins(_read_data(secret)),
     }

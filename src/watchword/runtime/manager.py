@@ -1,6 +1,7 @@
 """Starts and stops everything in a process that runs controllers, in order."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -53,6 +54,32 @@ class ManagerOptions(Struct, frozen=True):
     check_clock_every: timedelta = timedelta(minutes=1)
     follow: WatchOptions | None = None  # the watch options of connections that have none of their own
     quarantine: Quarantine = field(default_factory=Quarantine)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProcessOptions:
+    """What every process that runs controllers can be told."""
+
+    identity: str
+    elect: bool = True
+    health: tuple[str, int] | None = None
+    timing: ElectionTiming = dataclasses.field(default_factory=ElectionTiming)
+    follow: WatchOptions | None = None  # None: as the manager chooses
+    quarantine: Quarantine = dataclasses.field(default_factory=Quarantine)
+    metrics: Metrics = dataclasses.field(default_factory=Metrics, compare=False)
+
+    def make_manager(self, name: str, lease: ObjectKey, clock: Clock, random: Random) -> "Manager":
+        election = lease if self.elect else None
+        options = ManagerOptions(
+            name,
+            self.identity,
+            election,
+            self.timing,
+            health=self.health,
+            follow=self.follow,
+            quarantine=self.quarantine,
+        )
+        return Manager(options, clock=clock, random=random, metrics=self.metrics)
 
 
 class Manager:

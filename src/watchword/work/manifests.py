@@ -21,14 +21,7 @@ _VERSION = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}", re.ASCII)
 _NAME = re.compile(r"[!-$&-.0-~]+", re.ASCII)  # visible characters without '%' and '/'
 _RANKS: tuple[tuple[str, ...], ...] = (
-    (
-        "PriorityClass",
-        "Namespace",
-        "CustomResourceDefinition",
-        "StorageClass",
-        "PersistentVolume",
-        "PodSecurityPolicy",
-    ),
+    ("PriorityClass", "Namespace", "CustomResourceDefinition", "StorageClass", "PersistentVolume", "PodSecurityPolicy"),
     ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     ("NetworkPolicy", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "ServiceAccount"),
     ("Secret", "ConfigMap", "PersistentVolumeClaim"),

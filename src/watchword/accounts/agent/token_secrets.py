@@ -276,13 +276,7 @@ class HeldToken(Struct, frozen=True):
 
 
 def decide_token(
-    account: Account,
-    local: LocalAccount,
-    held: HeldToken | None,
-    ca: bytes,
-    evidence: TokenEvidence,
-    *,
-    now: datetime,
+    account: Account, local: LocalAccount, held: HeldToken | None, ca: bytes, evidence: TokenEvidence, *, now: datetime
 ) -> Decision:
     """Decide from the present CA of the cluster's API server and its evidence about tokens."""
     if held is None:

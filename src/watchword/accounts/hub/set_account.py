@@ -24,12 +24,7 @@ from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
 from watchword.runtime.status import StatusChange, StatusWriter
 
-COPIED = (
-    Annotation.TOKEN_EXPIRY,
-    Annotation.TOKEN_ISSUED,
-    Annotation.TOKEN_REQUEST,
-    Annotation.TOKEN_DIGEST,
-)
+COPIED = (Annotation.TOKEN_EXPIRY, Annotation.TOKEN_ISSUED, Annotation.TOKEN_REQUEST, Annotation.TOKEN_DIGEST)
 
 
 class ReplicaState(Struct, frozen=True):

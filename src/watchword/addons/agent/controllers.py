@@ -183,10 +183,7 @@ def namespace_watcher(cache: Cache, resource: Resource, labels: str = "") -> Wat
 
 
 def _credentials(
-    parts: AddonAgentContext,
-    credential_index: AddonCredentialIndex,
-    drivers: AddonDrivers,
-    evidence: TokenEvidence,
+    parts: AddonAgentContext, credential_index: AddonCredentialIndex, drivers: AddonDrivers, evidence: TokenEvidence
 ) -> AddonCredentials:
     context = AgentContext(
         hub=parts.hub.client,
