@@ -115,6 +115,7 @@ INCIDENTS ?= 2
 PILLARS   ?=
 DRIFT     ?= 0
 WITHIN    ?= 600
+LIVES     ?= 1
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
 SIMULATE  := PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation
 
@@ -133,8 +134,8 @@ simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1
 simulate-ci: setup ## the simulated lives of CI: fixed seeds of mixed sizes and densities
 	$(SIMULATE) --fixed --jobs=$(JOBS) --shrink=60
 
-simulate-explore: setup ## live new lives of mixed sizes for WITHIN=600 seconds; a seed that fails belongs into lives.py
-	$(SIMULATE) --explore --within=$(WITHIN) --jobs=$(JOBS)
+simulate-explore: setup ## live new lives of mixed sizes for WITHIN=600 seconds, LIVES=1 or more; a seed that fails belongs into lives.py
+	$(SIMULATE) --explore --within=$(WITHIN) --lives=$(LIVES) --jobs=$(JOBS)
 
 CASES ?= 1000000
 

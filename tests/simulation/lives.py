@@ -13,6 +13,7 @@ from tests.simulation.settings import SimulationSettings
 SPARSE, DENSE = 2.0, 20.0  # incidents a day
 DRIFT = 0.001  # seconds for each pass of the loop, in every other life
 LARGEST_SEED = 10**9
+FURTHER_PILLARS_IN = 0.75  # of new lives: registration, add-ons and works alone are searched for longer already
 
 FOUND_SEEDS = (7101, 91012, 31415933, *range(555001, 555011))
 """Small fleets under dense faults, each of which broke a promise once."""
@@ -74,7 +75,9 @@ The longest come first, so that no core waits for one of them in the end.
 def new_lives(random: Random) -> Iterator[SimulationSettings]:
     """Return an endless series of new lives, of the same kinds as the fixed ones except the largest."""
     choices = (*PAIRS, tuple(pillar.name for pillar in FURTHER))
+    plain = [life for life in FIXED_LIVES[1:] if not life.pillars]
     while True:
-        kind = random.choice(FIXED_LIVES[1:])
+        further = random.random() < FURTHER_PILLARS_IN
+        kind, pillars = (random.choice(PILLAR_LIVES), random.choice(choices)) if further else (random.choice(plain), ())
         seed, drift = random.randrange(LARGEST_SEED), random.choice((0.0, DRIFT))
-        yield replace(kind, seed=seed, drift=drift, pillars=random.choice(choices) if kind.pillars else ())
+        yield replace(kind, seed=seed, drift=drift, pillars=pillars)

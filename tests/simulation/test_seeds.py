@@ -6,10 +6,13 @@ import asyncio
 import os
 import subprocess
 import sys
+from itertools import islice
 from random import Random
 
 import pytest
-from tests.simulation.lives import FIXED_LIVES
+from tests.simulation.__main__ import kinds_of
+from tests.simulation.catalog import FURTHER
+from tests.simulation.lives import DRIFT, FIXED_LIVES, new_lives
 from tests.simulation.planes import HubPlane, PlaneImages
 from tests.simulation.settings import SimulationSettings
 from tests.simulation.simulation import simulate
@@ -61,6 +64,29 @@ def test_fixed_lives_mix_sizes_and_densities_and_hold_every_seed_that_failed() -
     assert {life.clusters for life in FIXED_LIVES} >= {1, 2, 3, 5, 8, 20, 50}
     assert {life.incidents_per_day for life in FIXED_LIVES} >= {2.0, 10.0, 20.0}
     assert {life.seed for life in FIXED_LIVES} >= {7101, 91012, 31415933, *range(555001, 555011), 103459982, 463392102}
+
+
+def test_most_new_lives_have_further_pillars_and_a_part_of_them_drift() -> None:
+    lives = list(islice(new_lives(Random(1)), 400))
+
+    further = [life for life in lives if life.pillars]
+    assert len(further) > len(lives) / 2
+    assert {name for life in further for name in life.pillars} == {pillar.name for pillar in FURTHER}
+    assert {life.drift for life in further} == {0.0, DRIFT}
+    assert {life.clusters for life in lives} >= {1, 2, 3, 5, 8, 20}
+    assert kinds_of(lives).endswith(f"with drift {sum(life.drift > 0 for life in lives)}")
+
+
+def explore(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.simulation", "--explore", "--within=0", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_too_few_new_lives_are_a_failure_and_the_last_line_says_so() -> None:
+    done = explore("--lives=1000")
+
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1].startswith("0 lives of at least 1000, broken promises with seeds: none; by")
 
 
 def test_another_seed_gives_another_run(images: PlaneImages) -> None:
