@@ -11,11 +11,15 @@ from random import Random
 
 import pytest
 from tests.simulation.__main__ import kinds_of
-from tests.simulation.catalog import FURTHER
-from tests.simulation.lives import DRIFT, FIXED_LIVES, new_lives
+from tests.simulation.access_probes import AccessProber
+from tests.simulation.administrator import Administrator
+from tests.simulation.catalog import FURTHER, draw_life, make_pillars
+from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.lives import DRIFT, FIXED_LIVES, PILLAR_LIVES, new_lives
 from tests.simulation.planes import HubPlane, PlaneImages
 from tests.simulation.settings import SimulationSettings
 from tests.simulation.simulation import simulate
+from tests.simulation.violations import Violations
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import NAMESPACES
@@ -64,6 +68,22 @@ def test_fixed_lives_mix_sizes_and_densities_and_hold_every_seed_that_failed() -
     assert {life.clusters for life in FIXED_LIVES} >= {1, 2, 3, 5, 8, 20, 50}
     assert {life.incidents_per_day for life in FIXED_LIVES} >= {2.0, 10.0, 20.0}
     assert {life.seed for life in FIXED_LIVES} >= {7101, 91012, 31415933, *range(555001, 555011), 103459982, 463392102}
+
+
+async def pillars_with_a_distrusted_authority(images: PlaneImages) -> set[str]:
+    found: set[str] = set()
+    for life in PILLAR_LIVES:
+        fleet = SimulatedFleet.make(life, images, Random(life.seed))
+        violations = Violations(fleet.history)
+        pillars = make_pillars(fleet, Administrator(fleet), AccessProber(fleet, violations), violations)
+        for incident in draw_life(life, pillars):
+            if incident.kind == "authority" and incident.lasts > life.longest_life:
+                found |= set(life.pillars)
+    return found
+
+
+def test_authority_is_distrusted_in_a_fixed_life_of_each_further_pillar(images: PlaneImages) -> None:
+    assert run_virtual(pillars_with_a_distrusted_authority(images)) == {pillar.name for pillar in FURTHER}
 
 
 def test_most_new_lives_have_further_pillars_and_a_part_of_them_drift() -> None:
