@@ -114,6 +114,7 @@ DAYS      ?= 30
 INCIDENTS ?= 2
 PILLARS   ?=
 DRIFT     ?= 0
+CREDENTIALS ?= 3,9
 WITHIN    ?= 600
 LIVES     ?= 1
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
@@ -128,8 +129,8 @@ node-stop: setup ## end the node, with everything that it made
 test-node: setup image ## run the end-to-end tests on two real nodes (root, Go, containerd, runc, CNI plugins, iptables)
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile -m node tests/node
 
-simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) PILLARS= DRIFT=0 JOBS=(cores)
-	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --pillars=$(PILLARS) --drift=$(DRIFT) --jobs=$(JOBS)
+simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) PILLARS= DRIFT=0 CREDENTIALS=3,9 (days) JOBS=(cores)
+	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --pillars=$(PILLARS) --drift=$(DRIFT) --credentials=$(CREDENTIALS) --jobs=$(JOBS)
 
 simulate-ci: setup ## the simulated lives of CI: fixed seeds of mixed sizes and densities
 	$(SIMULATE) --fixed --jobs=$(JOBS) --shrink=60

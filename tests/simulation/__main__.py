@@ -11,6 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from datetime import timedelta
 from functools import cache
 from itertools import islice, takewhile
 from random import SystemRandom
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 from tests.simulation.catalog import FURTHER, INCIDENTS, PILLARS, cells
 from tests.simulation.lives import FIXED_LIVES, new_lives
 from tests.simulation.planes import PlaneImages
-from tests.simulation.settings import SimulationSettings
+from tests.simulation.settings import DAY, SimulationSettings
 from tests.simulation.shrinking import Shrinker, as_test
 from tests.simulation.simulation import SimulationReport, simulate
 from tests.simulation.violations import Violation
@@ -95,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--incidents", type=float, default=SimulationSettings().incidents_per_day, help="faults a day")
     parser.add_argument("--pillars", default="", help="besides registration, add-ons and works; separated by commas")
     parser.add_argument("--drift", type=float, default=0.0, help="seconds that each pass of the loop takes")
+    parser.add_argument("--credentials", type=_days, default=_days("3,9"), help="days of the shortest and longest life")
     lives = parser.add_mutually_exclusive_group()
     lives.add_argument("--fixed", action="store_true", help="the fixed lives of CI, of mixed sizes and densities")
     lives.add_argument("--explore", action="store_true", help="new lives of mixed sizes, until --within is over")
@@ -114,6 +116,11 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return number
+
+
+def _days(text: str) -> tuple[timedelta, timedelta]:
+    shortest, longest = (timedelta(days=float(part)) for part in text.split(","))
+    return shortest, longest
 
 
 def _reports(options: argparse.Namespace) -> Iterator[SimulationReport]:
@@ -139,6 +146,8 @@ def _lives(options: argparse.Namespace) -> Iterator[SimulationSettings]:
         incidents_per_day=options.incidents,
         drift=options.drift,
         pillars=pillars,
+        shortest_life=options.credentials[0],
+        longest_life=options.credentials[1],
     )
     return (replace(common, seed=seed) for seed in range(options.seed, options.seed + options.seeds))
 
@@ -179,6 +188,8 @@ def _explain(report: SimulationReport, seconds: float) -> None:
     size = f"CLUSTERS={settings.clusters} DAYS={settings.days} INCIDENTS={settings.incidents_per_day:g}"
     size += f" DRIFT={settings.drift:g}" if settings.drift else ""
     size += f" PILLARS={','.join(settings.pillars)}" if settings.pillars else ""
+    lives = settings.shortest_life / DAY, settings.longest_life / DAY
+    size += "" if lives == (3, 9) else f" CREDENTIALS={lives[0]:g},{lives[1]:g}"
     _print(f"replay with: make simulate SEED={settings.seed} {size}")
     smallest = Shrinker(_images(), seconds).shrink(report) if seconds and report.incidents else report
     _print(f"the smallest life found that breaks the same promise:\n{smallest}")
