@@ -189,7 +189,8 @@ def _explain(report: SimulationReport, seconds: float) -> None:
     size += f" DRIFT={settings.drift:g}" if settings.drift else ""
     size += f" PILLARS={','.join(settings.pillars)}" if settings.pillars else ""
     lives = settings.shortest_life / DAY, settings.longest_life / DAY
-    size += "" if lives == (3, 9) else f" CREDENTIALS={lives[0]:g},{lives[1]:g}"
+    if settings.longest_life != SimulationSettings().longest_life:
+        size += f" CREDENTIALS={lives[0]:g},{lives[1]:g}"
     _print(f"replay with: make simulate SEED={settings.seed} {size}")
     smallest = Shrinker(_images(), seconds).shrink(report) if seconds and report.incidents else report
     _print(f"the smallest life found that breaks the same promise:\n{smallest}")
