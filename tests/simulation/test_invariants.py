@@ -347,7 +347,8 @@ def test_credential_of_a_further_pillar_that_is_refused_is_noticed(
     deed: Callable[[SimulatedFleet], Awaitable[None]],
     noticed: str,
 ) -> None:
-    report = simulate(replace(LIFE, pillars=(pillar,)), images, SimulationScript(sabotage=(at, deed)))
+    script = SimulationScript(sabotage=(at, deed), is_sought=lambda what: noticed in what)
+    report = simulate(replace(LIFE, pillars=(pillar,)), images, script)
 
     assert any(noticed in violation.what for violation in report.violations), str(report)
 
