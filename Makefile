@@ -114,7 +114,9 @@ DAYS      ?= 30
 INCIDENTS ?= 2
 PILLARS   ?=
 DRIFT     ?= 0
+CREDENTIALS ?= 3,9
 WITHIN    ?= 600
+LIVES     ?= 1
 JOBS      ?= $(shell getconf _NPROCESSORS_ONLN)
 SIMULATE  := PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation
 
@@ -127,14 +129,14 @@ node-stop: setup ## end the node, with everything that it made
 test-node: setup image ## run the end-to-end tests on two real nodes (root, Go, containerd, runc, CNI plugins, iptables)
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile -m node tests/node
 
-simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) PILLARS= DRIFT=0 JOBS=(cores)
-	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --pillars=$(PILLARS) --drift=$(DRIFT) --jobs=$(JOBS)
+simulate: setup ## run simulated fleets through months of faults: SEED=1 SEEDS=1 CLUSTERS=20 DAYS=30 INCIDENTS=2 (a day) PILLARS= DRIFT=0 CREDENTIALS=3,9 (days) JOBS=(cores)
+	$(SIMULATE) --seed=$(SEED) --seeds=$(SEEDS) --clusters=$(CLUSTERS) --days=$(DAYS) --incidents=$(INCIDENTS) --pillars=$(PILLARS) --drift=$(DRIFT) --credentials=$(CREDENTIALS) --jobs=$(JOBS)
 
 simulate-ci: setup ## the simulated lives of CI: fixed seeds of mixed sizes and densities
 	$(SIMULATE) --fixed --jobs=$(JOBS) --shrink=60
 
-simulate-explore: setup ## live new lives of mixed sizes for WITHIN=600 seconds; a seed that fails belongs into lives.py
-	$(SIMULATE) --explore --within=$(WITHIN) --jobs=$(JOBS)
+simulate-explore: setup ## live new lives of mixed sizes for WITHIN=600 seconds, LIVES=1 or more; a seed that fails belongs into lives.py
+	$(SIMULATE) --explore --within=$(WITHIN) --lives=$(LIVES) --jobs=$(JOBS)
 
 CASES ?= 1000000
 

@@ -35,7 +35,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.api.time import rfc3339
-from watchword.kube.errors import NotFound
+from watchword.kube.errors import AlreadyExists
 from watchword.testing.eventually import eventually, is_gone
 
 LOOK_EVERY = timedelta(seconds=1)
@@ -72,14 +72,14 @@ def measure(options: argparse.Namespace) -> Figure:
 
 
 async def heal_all(
-    fleet: CredentialFleet, states: Sequence[State], pause: timedelta = 2 * MINUTE
+    fleet: CredentialFleet, states: Sequence[State], pause: timedelta = 2 * MINUTE, cause_lasts: timedelta = CAUSE_LASTS
 ) -> dict[str, float | None]:
     """Break one state after the other; each begins with everything well, and a pause after the one before."""
     found = {}
     for state in states:
         await state.breaks(fleet)
         if state.mends is not None:
-            await pass_time(CAUSE_LASTS)
+            await pass_time(cause_lasts)
             await state.mends(fleet)
         found[state.what] = await _seconds_until(fleet, state.is_well)
         await _seconds_until(fleet, all_work)
@@ -160,9 +160,9 @@ async def _obstruct_account(fleet: CredentialFleet) -> None:
     key = _account(fleet)
     await fleet.client.delete(SERVICE_ACCOUNTS, key)
     try:
-        await fleet.client.patch(SERVICE_ACCOUNTS, key, {"metadata": {"labels": None, "annotations": None}})
-    except NotFound:
         await fleet.client.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.manifest(key))
+    except AlreadyExists:  # the agent was faster
+        await fleet.client.patch(SERVICE_ACCOUNTS, key, {"metadata": {"labels": None, "annotations": None}})
 
 
 async def _revoke_unmarked(fleet: CredentialFleet) -> None:

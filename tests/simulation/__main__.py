@@ -9,17 +9,18 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from datetime import timedelta
 from functools import cache
 from itertools import islice, takewhile
 from random import SystemRandom
 
 from msgspec.structs import replace
-from tests.simulation.catalog import INCIDENTS, PILLARS, cells
+from tests.simulation.catalog import FURTHER, INCIDENTS, PILLARS, cells
 from tests.simulation.lives import FIXED_LIVES, new_lives
 from tests.simulation.planes import PlaneImages
-from tests.simulation.settings import SimulationSettings
+from tests.simulation.settings import DAY, SimulationSettings
 from tests.simulation.shrinking import Shrinker, as_test
 from tests.simulation.simulation import SimulationReport, simulate
 from tests.simulation.violations import Violation
@@ -34,9 +35,14 @@ def main() -> int:
         again = [sys.executable, "-m", str(__package__), *sys.argv[1:]]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     gc.set_threshold(*RARELY)
-    started, lived, broken, reached = time.monotonic(), 0, list[int](), Counter[tuple[str, str]]()
+    started, lives, broken, reached = (
+        time.monotonic(),
+        list[SimulationSettings](),
+        list[int](),
+        Counter[tuple[str, str]](),
+    )
     for report in _reports(options):
-        lived += 1
+        lives.append(report.settings)
         reached.update(report.reached)
         _print(report.headline)
         if not report.is_clean:
@@ -44,12 +50,25 @@ def main() -> int:
             _explain(report, options.shrink)
     seconds, cpu = time.monotonic() - started, _cpu_seconds()
     asked = len(FIXED_LIVES) if options.fixed else options.seeds
-    missing = 0 if options.explore else asked - lived
-    short = f" ({missing} more did not fit into {options.within:g} s)" if missing else ""
+    lived = len(lives)
+    missing = options.lives - lived if options.explore else asked - lived
+    short = f" ({missing} more did not fit into {options.within:g} s)" if missing > 0 else ""
     _print(f"{lived} lives in {seconds:.0f} s, {cpu / max(lived, 1):.1f} s of CPU for each{short}")
-    _print(f"broken promises with seeds: {', '.join(map(str, broken)) or 'none'}")
+    seeds = f"broken promises with seeds: {', '.join(map(str, broken)) or 'none'}"
+    _print(f"{lived} lives of at least {options.lives}, {seeds}; {kinds_of(lives)}" if options.explore else seeds)
     gc.freeze()  # else the interpreter searches all of it for garbage once more before it ends
-    return 1 if broken or (options.fixed and not _print_coverage(reached)) else 0
+    too_few = options.explore and missing > 0
+    return 1 if broken or too_few or (options.fixed and not _print_coverage(reached)) else 0
+
+
+def kinds_of(lives: Sequence[SimulationSettings]) -> str:
+    """Return how many lives there were of each number of clusters and with each further pillar, and with drift."""
+    clusters = Counter(life.clusters for life in lives)
+    pillars = Counter(name for life in lives for name in life.pillars)
+    sizes = ", ".join(f"{number}: {clusters[number]}" for number in sorted(clusters))
+    named = ", ".join(f"{pillar.name}: {pillars[pillar.name]}" for pillar in FURTHER)
+    plain, drifting = sum(not life.pillars for life in lives), sum(life.drift > 0 for life in lives)
+    return f"by clusters {sizes}; by further pillars {named}, none: {plain}; with drift {drifting}"
 
 
 def _print_coverage(reached: Counter[tuple[str, str]]) -> bool:
@@ -77,9 +96,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--incidents", type=float, default=SimulationSettings().incidents_per_day, help="faults a day")
     parser.add_argument("--pillars", default="", help="besides registration, add-ons and works; separated by commas")
     parser.add_argument("--drift", type=float, default=0.0, help="seconds that each pass of the loop takes")
+    parser.add_argument("--credentials", type=_days, default=_days("3,9"), help="days of the shortest and longest life")
     lives = parser.add_mutually_exclusive_group()
     lives.add_argument("--fixed", action="store_true", help="the fixed lives of CI, of mixed sizes and densities")
     lives.add_argument("--explore", action="store_true", help="new lives of mixed sizes, until --within is over")
+    parser.add_argument(
+        "--lives", type=_positive, default=1, help="of --explore: at least so many, else it ends with 1"
+    )
     parser.add_argument("--jobs", type=_positive, default=1, help="processes at a time")
     parser.add_argument("--within", type=float, default=float("inf"), help="begin no life after so many seconds")
     parser.add_argument(
@@ -93,6 +116,11 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return number
+
+
+def _days(text: str) -> tuple[timedelta, timedelta]:
+    shortest, longest = (timedelta(days=float(part)) for part in text.split(","))
+    return shortest, longest
 
 
 def _reports(options: argparse.Namespace) -> Iterator[SimulationReport]:
@@ -118,6 +146,8 @@ def _lives(options: argparse.Namespace) -> Iterator[SimulationSettings]:
         incidents_per_day=options.incidents,
         drift=options.drift,
         pillars=pillars,
+        shortest_life=options.credentials[0],
+        longest_life=options.credentials[1],
     )
     return (replace(common, seed=seed) for seed in range(options.seed, options.seed + options.seeds))
 
@@ -158,6 +188,9 @@ def _explain(report: SimulationReport, seconds: float) -> None:
     size = f"CLUSTERS={settings.clusters} DAYS={settings.days} INCIDENTS={settings.incidents_per_day:g}"
     size += f" DRIFT={settings.drift:g}" if settings.drift else ""
     size += f" PILLARS={','.join(settings.pillars)}" if settings.pillars else ""
+    lives = settings.shortest_life / DAY, settings.longest_life / DAY
+    if settings.longest_life != SimulationSettings().longest_life:
+        size += f" CREDENTIALS={lives[0]:g},{lives[1]:g}"
     _print(f"replay with: make simulate SEED={settings.seed} {size}")
     smallest = Shrinker(_images(), seconds).shrink(report) if seconds and report.incidents else report
     _print(f"the smallest life found that breaks the same promise:\n{smallest}")

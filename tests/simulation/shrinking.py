@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 CLUSTER = re.compile(r"edge-(\d+)")
 CALM = FaultPlan()
+SETTINGS = ("quiet", "shortest_life", "longest_life", "drift", "pillars")
+"""Which a test names where they are not the usual ones."""
 
 
 @dataclass
@@ -27,6 +29,7 @@ class Shrinker:
 
     images: PlaneImages
     seconds: float  # of CPU: no new attempt after so many
+    enough: int = 0  # incidents: no new attempt once no more are left
     now: Callable[[], float] = time.process_time
     _started: float = field(init=False)
 
@@ -39,7 +42,7 @@ class Shrinker:
 
         def breaks(settings: SimulationSettings, incidents: Sequence[Incident]) -> bool:
             nonlocal best
-            if self._is_time_up():
+            if self._is_time_up() or len(best.incidents) <= self.enough:
                 return False
             script = SimulationScript(tuple(incidents), is_sought=lambda what: without_numbers(what) == sought)
             attempt = simulate(settings, self.images, script)
@@ -127,8 +130,8 @@ def as_test(report: SimulationReport) -> str:
     """Return a life as a regression test."""
     settings = report.settings
     given = [f"seed={settings.seed}, clusters={settings.clusters}, days={settings.days}"]
-    given += [f"drift={settings.drift}"] if settings.drift else []
-    given += [f"pillars={settings.pillars}"] if settings.pillars else []
+    values = ((name, getattr(settings, name)) for name in SETTINGS)
+    given += [f"{name}={value!r}" for name, value in values if value != getattr(SimulationSettings(), name)]
     given += ["background_faults=FaultPlan()"] if settings.background_faults == CALM else []
     incidents = [
         f"            Incident({one.at!r}, {one.kind!r}, {one.target!r}, {one.lasts!r}, {one.amount}),"

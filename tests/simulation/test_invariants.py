@@ -16,6 +16,7 @@ from tests.simulation.cluster import SECRET
 from tests.simulation.fleet import SimulatedFleet
 from tests.simulation.history import MOST_IN_AN_HOUR, MOST_REQUESTS_IN_AN_HOUR
 from tests.simulation.incidents import Incident
+from tests.simulation.network import ProcessRun
 from tests.simulation.pillars import grpc
 from tests.simulation.pillars.registration import validate_issued, validate_requester
 from tests.simulation.planes import PlaneImages
@@ -92,6 +93,31 @@ async def read_without_pause(fleet: SimulatedFleet) -> None:
     client = Administrator(fleet).client
     for _ in range(MOST_REQUESTS_IN_AN_HOUR + 1):
         await client.get(MANAGED_CLUSTERS, FIRST)
+
+
+async def move_unnoticed(fleet: SimulatedFleet) -> None:
+    fleet.members["edge-1"].agent.kill()
+    fleet.hub.moves += 1
+
+
+async def end_by_a_bug(fleet: SimulatedFleet) -> None:
+    async def program(_: ProcessRun) -> None:
+        raise ValueError("a bug")
+
+    fleet.process("edge-1").program = program
+    fleet.process("edge-1").kill(restart_after=1.0)
+
+
+async def refuse_every_token(fleet: SimulatedFleet) -> None:
+    for process in fleet.processes_at("edge-1"):
+        process.kill()
+    await fleet.members["edge-1"].plane.change_token_key(keep_old=False)
+
+
+async def unmap_the_roles(fleet: SimulatedFleet) -> None:
+    if fleet.aws is not None:
+        await fleet.team.stop()
+        fleet.aws.entries.clear()
 
 
 async def delete_a_role(fleet: SimulatedFleet) -> None:
@@ -183,6 +209,10 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(LATE, publish_a_key, "the key of edge-1 can be read outside a Secret", id="a key in an object"),
         pytest.param(EARLY, log_a_key, "a secret can be read in the log", id="a key in the log"),
         pytest.param(EARLY, log_an_error, "an unexpected error", id="an error in the log"),
+        pytest.param(EARLY, end_by_a_bug, "edge-1 ended with ValueError: a bug", id="a program ends by itself"),
+        pytest.param(
+            DAY / 2, move_unnoticed, "edge-1: its kubeconfig does not name where the hub is", id="another address"
+        ),
     ],
 )
 def test_broken_invariant_is_detected(
@@ -299,10 +329,28 @@ def test_operator_that_does_not_do_its_work_is_noticed(
     assert any(noticed in violation.what for violation in report.violations), str(report)
 
 
-def test_missing_role_is_noticed(images: PlaneImages) -> None:
-    report = simulate(replace(LIFE, pillars=("aws-irsa",)), images, SimulationScript(sabotage=(LATE, delete_a_role)))
+@pytest.mark.parametrize(
+    ("pillar", "at", "deed", "noticed"),
+    [
+        pytest.param("aws-irsa", LATE, delete_a_role, "is not as the hub wants it", id="role is missing"),
+        pytest.param("aws-irsa", EARLY, unmap_the_roles, "its identity is reported ready and refused", id="IAM"),
+        pytest.param("accounts", EARLY, refuse_every_token, "the token of robot is reported and refused", id="account"),
+        pytest.param(
+            "pull-secrets", EARLY, refuse_every_token, "the pull secret of builder is refused", id="pull secret"
+        ),
+    ],
+)
+def test_credential_of_a_further_pillar_that_is_refused_is_noticed(
+    images: PlaneImages,
+    pillar: str,
+    at: timedelta,
+    deed: Callable[[SimulatedFleet], Awaitable[None]],
+    noticed: str,
+) -> None:
+    script = SimulationScript(sabotage=(at, deed), is_sought=lambda what: noticed in what)
+    report = simulate(replace(LIFE, pillars=(pillar,)), images, script)
 
-    assert any("is not as the hub wants it" in violation.what for violation in report.violations), str(report)
+    assert any(noticed in violation.what for violation in report.violations), str(report)
 
 
 async def break_the_way_over_grpc(fleet: SimulatedFleet) -> None:

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
+from tests.helpers.fault_injection import FaultPlan
 from tests.simulation.history import History
 from tests.simulation.incidents import Incident
+from tests.simulation.lives import FIXED_LIVES
 from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.shrinking import (
+    CALM,
     applicable_incidents,
+    as_test,
     large_omissions,
     minimize,
     simpler_settings,
@@ -60,6 +65,18 @@ def test_most_of_what_has_no_part_in_a_failure_is_left_out_at_once() -> None:
     assert left_out[0] == [later], "what begins after the violation"
     assert [one.target for one in left_out[1]] == ["edge-4"], "what concerns other clusters"
     assert len(left_out) == 3
+
+
+def test_printed_test_has_every_setting_that_a_life_may_have() -> None:
+    settings = replace(
+        FIXED_LIVES[-1], shortest_life=DAY, longest_life=2 * DAY, pillars=("grpc",), background_faults=CALM
+    )
+    report = SimulationReport(settings, "digest", 90, ())
+
+    lines = as_test(report).splitlines()
+
+    printed = eval(lines[1].partition(" = ")[2], {**globals(), "FaultPlan": FaultPlan})
+    assert replace(printed, incidents_per_day=settings.incidents_per_day) == settings
 
 
 def test_same_invariant_is_recognised_whatever_its_numbers() -> None:

@@ -158,7 +158,8 @@ class Accounts(Pillar):
 
     async def _declare(self, key: ObjectKey) -> None:
         if self.fleet.stored.get(MANAGED_SERVICE_ACCOUNTS, key) is None:
-            validity = int(self.fleet.settings.longest_life.total_seconds() / 2)
+            settings = self.fleet.settings
+            validity = int(max(settings.longest_life / 2, settings.shortest_life).total_seconds())
             spec = {"rotation": {"validity": f"{validity}s"}}
             manifest = MANAGED_SERVICE_ACCOUNTS.manifest(key, spec=spec)
             await self.admin.insist(lambda: self.admin.client.create(MANAGED_SERVICE_ACCOUNTS, manifest))
