@@ -250,7 +250,7 @@ class ManagedPlane(SimulatedPlane):
     """A managed cluster's API server, without the controllers that nothing there needs."""
 
     name = "cluster"
-    controllers = ("cluster-role-aggregation", "garbage-collection", "namespace-lifecycle")
+    controllers = ("cluster-role-aggregation", "event-expiry", "garbage-collection", "namespace-lifecycle")
 
     def __init__(self, images: PlaneImages, clock: Clock, random: Random, *, store: MemoryStore | None = None) -> None:
         super().__init__(images, clock, random, store=store or images.cluster.copy())
