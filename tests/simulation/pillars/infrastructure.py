@@ -15,6 +15,7 @@ from tests.simulation.network import Link
 from tests.simulation.pillar import Pillar
 from tests.simulation.process import RESTART_AFTER, SimulatedProcess
 from tests.simulation.settings import DAY, HOUR, MINUTE
+from tests.simulation.worst_moment import WorstMoment
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import Annotation
@@ -216,6 +217,15 @@ class Infrastructure(Pillar):
                     process.run.crash_after = turn + int(incident.amount * 3)
             await asyncio.sleep(RESTART_AFTER * turn)
         yield
+
+    @incident(2, MINUTE, DAY, excuses=True)
+    async def worst_moment(self, incident: Incident) -> AsyncIterator[None]:
+        """While a cluster joins or renews, it is denied, deleted or created again, its add-on revoked, or rotated."""
+        moment = WorstMoment(self.fleet, self.admin, incident)
+        acted = await moment.act()
+        yield
+        if acted and not await moment.undo():
+            self.violations.add(f"the deletion of {incident.target} never ended", incident.target)
 
     @incident(1, 10 * DAY, fleet_wide=True)
     async def authority(self, incident: Incident) -> AsyncIterator[None]:
