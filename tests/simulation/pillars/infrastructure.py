@@ -178,7 +178,7 @@ class Infrastructure(Pillar):
 
     @incident(1, HOUR, 2 * DAY, fleet_wide=True, excuses=True)
     async def backup_restored(self, _: Incident) -> AsyncIterator[None]:
-        """The hub's data are replaced by a backup; what was denied, deleted and created since is so again."""
+        """The hub's data are replaced by a backup; what was accepted, deleted and created since is so again."""
         earlier = self.fleet.hub.store.copy()
         yield
         created = [cluster["metadata"]["name"] for cluster in self.fleet.stored.list(MANAGED_CLUSTERS)]
@@ -191,8 +191,8 @@ class Infrastructure(Pillar):
                 await self.admin.delete_cluster(name)
             elif standing.intent is Intent.MEMBER and name in created:
                 await self.admin.create_again(name, deleted_uid="")
-            else:
-                await self.admin.accept(name, accepted=standing.intent is Intent.MEMBER)
+            elif standing.intent is Intent.MEMBER:
+                await self.admin.accept(name, accepted=True)
 
     def _grpc_authorities(self) -> Sequence[Certificate]:
         published = b"" if self.fleet.grpc is None else self.fleet.grpc.published_authorities
