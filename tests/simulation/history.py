@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -23,6 +23,8 @@ MOST_REQUESTS_IN_AN_HOUR = 2400
 
 MAX_ENTRIES = 4000
 """So many entries are kept for a trace; all of them count for the digest."""
+
+ANY = re.compile("")
 
 PASSES_OF_A_RESPONSE = 3
 """Of the loop: so late is the response to a write that somebody expects."""
@@ -48,7 +50,7 @@ class History:
     entries: deque[HistoryEntry] = field(default_factory=lambda: deque(maxlen=MAX_ENTRIES))
     writes: list[HistoryEntry] = field(default_factory=list)  # since `mark_quiet`
     relays: set[str] = field(default_factory=set)  # who passes writes on that are noted of those who wrote them
-    _expected: dict[asyncio.Future[None], tuple[str, re.Pattern[str]]] = field(default_factory=dict)
+    _expected: dict[asyncio.Future[None], tuple[frozenset[str], re.Pattern[str]]] = field(default_factory=dict)
     _quiet: bool = False
     _digest: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
     total: int = 0
@@ -65,18 +67,18 @@ class History:
         self.total += 1
         return entry
 
-    def expect(self, actor: str, pattern: re.Pattern[str]) -> asyncio.Future[None]:
-        """Return when a program has written what matches, and its response is not back yet."""
+    def expect(self, actors: Iterable[str], pattern: re.Pattern[str] = ANY) -> asyncio.Future[None]:
+        """Return when one of these programs has written what matches, and its response is not back yet."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._expected[future] = actor, pattern
+        self._expected[future] = frozenset(actors), pattern
         return future
 
     async def tell(self, actor: str, request: str) -> None:
         """Let those act who expect a write, before its response gets back."""
-        for future, (expected, pattern) in list(self._expected.items()):
+        for future, (actors, pattern) in list(self._expected.items()):
             if future.done():
                 del self._expected[future]
-            elif expected == actor and pattern.search(request):
+            elif actor in actors and pattern.search(request):
                 future.set_result(None)
                 for _ in range(PASSES_OF_A_RESPONSE):
                     await asyncio.sleep(0)

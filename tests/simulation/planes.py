@@ -136,7 +136,7 @@ class SimulatedPlane:
         self.refused_writes = 0  # reasons to refuse every write
         self.starved = 0  # reasons to have no memory left for a request of two
         self.moves = 0
-        self.down_at = self.up_at = clock.now()  # when it last went down, and came up
+        self.down_at = self.up_at = 0.0  # of the loop's time: when it last went down, and came up
 
     @property
     def server(self) -> str:
@@ -173,13 +173,13 @@ class SimulatedPlane:
         )
         await plane.start()
         self._handler.open(plane)
-        self.up_at = self.clock.now()
+        self.up_at = asyncio.get_running_loop().time()
 
     async def stop(self) -> None:
         """Cut every connection and answer no more; what is stored stays."""
         self._outages += 1
         if self._outages == 1:
-            self.down_at = self.clock.now()
+            self.down_at = asyncio.get_running_loop().time()
         plane = self._handler.interrupt()
         if plane is not None:
             await plane.stop()

@@ -48,7 +48,7 @@ class WorstMoment(Struct, frozen=True):
         is_joining, member = cause == self._join, self.fleet.members[self._name]
         if is_joining:
             self._standing.intent = Intent.REMOVED
-        requested = self.fleet.history.expect(self._name, ENTRY if is_joining and member.eks_pair else REQUEST)
+        requested = self.fleet.history.expect((self._name,), ENTRY if is_joining and member.eks_pair else REQUEST)
         causing = asyncio.create_task(cause())
         with suppress(TimeoutError):
             async with asyncio.timeout(REQUESTED_WITHIN.total_seconds()):
