@@ -32,10 +32,12 @@ def test_fleet_keeps_its_invariants_under_all_incidents(images: PlaneImages, see
 
 
 @pytest.mark.slow
-def test_same_seed_gives_the_same_run_in_any_process(images: PlaneImages) -> None:
-    here = simulate(SimulationSettings(seed=7, clusters=2, days=12), images).digest
+@pytest.mark.parametrize("pillars", [(), ("accounts", "pull-secrets")])
+def test_same_seed_gives_the_same_run_in_any_process(images: PlaneImages, pillars: tuple[str, ...]) -> None:
+    here = simulate(SimulationSettings(seed=7, clusters=2, days=12, pillars=pillars), images).digest
 
     command = [sys.executable, "-m", "tests.simulation", "--seed=7", "--clusters=2", "--days=12"]
+    command.append(f"--pillars={','.join(pillars)}")
     elsewhere = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert here in elsewhere
