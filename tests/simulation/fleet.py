@@ -70,6 +70,7 @@ class SimulatedFleet:
     members: dict[str, SimulatedCluster]
     stored: StoreReader
     aws: SimulatedAws | None = None  # the hub's account, where clusters register by IAM
+    hub_clock: VirtualClock = field(kw_only=True)  # of the hub's API server and of every program there
     grpc: SimulatedGrpc | None = None  # the hub's gRPC servers, where clusters register by them
     added: list[SimulatedProcess] = field(default_factory=list)  # programs of pillars, besides hub and agents
     hub_links: dict[str, Link] = field(default_factory=dict)  # theirs at the hub
@@ -82,17 +83,20 @@ class SimulatedFleet:
     def make(cls, settings: SimulationSettings, images: PlaneImages, random: Random) -> SimulatedFleet:
         """Put a fleet together; nothing runs yet."""
         loop = asyncio.get_running_loop()
-        clock, history = VirtualClock(loop), History(loop.time, MOST_IN_AN_HOUR * (1 + settings.clusters // 10))
-        hub = HubPlane(images, clock, Random(random.random()))
+        clock, hub_clock = VirtualClock(loop), VirtualClock(loop)
+        history = History(loop.time, MOST_IN_AN_HOUR * (1 + settings.clusters // 10))
+        hub = HubPlane(images, hub_clock, Random(random.random()))
         aws = SimulatedAws(HUB_ARN.account) if "aws-irsa" in settings.pillars else None
-        grpc = SimulatedGrpc(hub, clock, history, Random(settings.seed)) if "grpc" in settings.pillars else None
+        grpc = SimulatedGrpc(hub, hub_clock, history, Random(settings.seed)) if "grpc" in settings.pillars else None
         replicas = 1 + (settings.seed % 4 == 0)
-        team = HubReplicas(hub, clock, history, Random(random.random()), replicas=replicas, aws=aws, grpc=grpc)
+        team = HubReplicas(hub, hub_clock, history, Random(random.random()), replicas=replicas, aws=aws, grpc=grpc)
         profiles = [_profile(number, settings, random) for number in range(settings.clusters)]
         members = {profile.name: _member(profile, hub, images, history, random) for profile in profiles}
         for member in members.values():
             member.aws, member.grpc = aws, grpc
-        fleet = cls(settings, clock, history, hub, team, members, StoreReader(hub.store), aws, grpc)
+        fleet = cls(
+            settings, clock, history, hub, team, members, StoreReader(hub.store), aws, grpc, hub_clock=hub_clock
+        )
         for link in fleet.links:
             link.plans.append(settings.background_faults)
         return fleet
@@ -106,6 +110,11 @@ class SimulatedFleet:
     def now(self) -> datetime:
         """The true time."""
         return self.clock.now()
+
+    @property
+    def clocks(self) -> list[VirtualClock]:
+        """The true time, the clock of the hub, and those of the clusters."""
+        return [self.clock, self.hub_clock, *(member.clock for member in self.members.values())]
 
     @property
     def processes(self) -> list[SimulatedProcess]:

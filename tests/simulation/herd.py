@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -44,8 +45,8 @@ class HerdDetector:
 
     def _outage(self) -> timedelta:
         """Return how long the hub has been away, or was when it just came back; else nothing."""
-        hub, now = self.fleet.hub, self.fleet.now
+        hub, now = self.fleet.hub, asyncio.get_running_loop().time()
         if not hub.is_up:
-            return now - hub.down_at
+            return timedelta(seconds=now - hub.down_at)
         outage = hub.up_at - hub.down_at
-        return outage if now - hub.up_at <= outage / 2 else timedelta(0)
+        return timedelta(seconds=outage if now - hub.up_at <= outage / 2 else 0)

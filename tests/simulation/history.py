@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -22,6 +23,11 @@ MOST_REQUESTS_IN_AN_HOUR = 2400
 
 MAX_ENTRIES = 4000
 """So many entries are kept for a trace; all of them count for the digest."""
+
+ANY = re.compile("")
+
+PASSES_OF_A_RESPONSE = 3
+"""Of the loop: so late is the response to a write that somebody expects."""
 
 
 class HistoryEntry(Struct, frozen=True):
@@ -44,6 +50,7 @@ class History:
     entries: deque[HistoryEntry] = field(default_factory=lambda: deque(maxlen=MAX_ENTRIES))
     writes: list[HistoryEntry] = field(default_factory=list)  # since `mark_quiet`
     relays: set[str] = field(default_factory=set)  # who passes writes on that are noted of those who wrote them
+    _expected: dict[asyncio.Future[None], tuple[frozenset[str], re.Pattern[str]]] = field(default_factory=dict)
     _quiet: bool = False
     _digest: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
     total: int = 0
@@ -59,6 +66,22 @@ class History:
         self._digest.update(f"{entry.at:.6f}|{actor}|{what}\n".encode())
         self.total += 1
         return entry
+
+    def expect(self, actors: Iterable[str], pattern: re.Pattern[str] = ANY) -> asyncio.Future[None]:
+        """Return when one of these programs has written what matches, and its response is not back yet."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._expected[future] = frozenset(actors), pattern
+        return future
+
+    async def tell(self, actor: str, request: str) -> None:
+        """Let those act who expect a write, before its response gets back."""
+        for future, (actors, pattern) in list(self._expected.items()):
+            if future.done():
+                del self._expected[future]
+            elif actor in actors and pattern.search(request):
+                future.set_result(None)
+                for _ in range(PASSES_OF_A_RESPONSE):
+                    await asyncio.sleep(0)
 
     def wrote(self, actor: str, method: str, path: str, status: int) -> bool:
         """Remember one write and its answer; True when the same was written far too often of late."""

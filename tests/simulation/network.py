@@ -179,6 +179,7 @@ class _RecordingTransport(Struct, frozen=True):
         if is_write(request):
             too_frequent = self.history.wrote(self.run.actor, request.method, request.path, response.status)
             if response.status < 300:
+                await self.history.tell(self.run.actor, f"{request.method} {request.path}")
                 await self.run.wrote()
             if too_frequent:
                 await asyncio.sleep(THROTTLE_DELAY)

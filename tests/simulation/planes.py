@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from random import Random
+from uuid import UUID
 
 import orjson
 from msgspec import Struct
@@ -15,7 +16,7 @@ from watchword.accounts.hub.definition import install as install_accounts
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import MANAGED_CRDS
 from watchword.api.http import Request, Response
-from watchword.api.meta import Object, ObjectKey, Resource
+from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.names import (
     ADDON_NAMESPACE,
     AGENT_NAMESPACE,
@@ -33,11 +34,15 @@ from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.serving.errors import out_of_memory
 from watchword.apiserver.serving.model import User
 from watchword.apiserver.serving.negotiation import error_response
+from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.memory import MemoryStore
+from watchword.apiserver.store.model import StoreChange
+from watchword.apiserver.store.snapshot import Row, SnapshotSummary
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError, Unauthorized
 from watchword.kube.transport import InProcessTransport, Transport
+from watchword.local.backup import Correction, decide_corrections
 from watchword.pki.authority import Authority
 from watchword.pki.certificates import Certificate
 from watchword.pki.keys import PrivateKey
@@ -131,7 +136,7 @@ class SimulatedPlane:
         self.refused_writes = 0  # reasons to refuse every write
         self.starved = 0  # reasons to have no memory left for a request of two
         self.moves = 0
-        self.down_at = self.up_at = clock.now()  # when it last went down, and came up
+        self.down_at = self.up_at = 0.0  # of the loop's time: when it last went down, and came up
 
     @property
     def server(self) -> str:
@@ -168,13 +173,13 @@ class SimulatedPlane:
         )
         await plane.start()
         self._handler.open(plane)
-        self.up_at = self.clock.now()
+        self.up_at = asyncio.get_running_loop().time()
 
     async def stop(self) -> None:
         """Cut every connection and answer no more; what is stored stays."""
         self._outages += 1
         if self._outages == 1:
-            self.down_at = self.clock.now()
+            self.down_at = asyncio.get_running_loop().time()
         plane = self._handler.interrupt()
         if plane is not None:
             await plane.stop()
@@ -191,10 +196,27 @@ class SimulatedPlane:
         self.believed = tuple(known for known in self.believed if known != authority)
 
     async def restore(self, earlier: MemoryStore) -> None:
-        """Continue with what was stored earlier."""
+        """Continue with what was stored earlier, as `watchword restore` does: what was denied or revoked stays so."""
         await self.stop()
+        corrections = decide_corrections(_summary(earlier), _summary(self.store), RowCipher(None))
         self.store.restore(earlier)
+        for each in corrections:
+            await self._correct(each)
         await self.start()
+
+    async def _correct(self, correction: Correction) -> None:
+        saved, uid = correction.saved, UUID(int=self._random.getrandbits(128), version=4)  # the same in every run
+        if correction.obj is not None and uid_of(correction.obj) != uid_of(orjson.loads(saved.body)):
+            correction.obj["metadata"]["uid"] = str(uid)
+        await self.store.write(
+            StoreChange(
+                saved.bucket,
+                saved.path,
+                saved.revision,
+                lambda revision: correction.row(revision).body,
+                deleted=correction.obj is None,
+            )
+        )
 
     async def change_token_key(self, *, keep_old: bool) -> None:
         """Sign tokens with another key from now on; those of the key before are accepted still, or refused at once."""
@@ -235,6 +257,11 @@ class SimulatedPlane:
         return True
 
 
+def _summary(store: MemoryStore) -> SnapshotSummary:
+    rows = (Row(r.revision, r.bucket, r.path, False, r.body) for name in store.buckets() for r in store.records(name))
+    return SnapshotSummary(0, store.revision, {f"{row.bucket}/{row.path}": row for row in rows})
+
+
 class HubPlane(SimulatedPlane):
     """The hub's API server."""
 
@@ -250,7 +277,7 @@ class ManagedPlane(SimulatedPlane):
     """A managed cluster's API server, without the controllers that nothing there needs."""
 
     name = "cluster"
-    controllers = ("cluster-role-aggregation", "garbage-collection", "namespace-lifecycle")
+    controllers = ("cluster-role-aggregation", "event-expiry", "garbage-collection", "namespace-lifecycle")
 
     def __init__(self, images: PlaneImages, clock: Clock, random: Random, *, store: MemoryStore | None = None) -> None:
         super().__init__(images, clock, random, store=store or images.cluster.copy())

@@ -17,6 +17,7 @@ from tests.simulation.catalog import draw_life, make_pillars, write_patterns
 from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.findings import FindingChecker
 from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.growth import TEMPORARY, Sizes, find_growth
 from tests.simulation.herd import HerdDetector
 from tests.simulation.incidents import Incident
 from tests.simulation.invariants import InvariantChecker
@@ -190,9 +191,11 @@ async def _settle(fleet: SimulatedFleet, invariants: InvariantChecker) -> None:
     fleet.clear_faults()
     await asyncio.sleep((settings.quiet - DAY).total_seconds())
     fleet.history.mark_quiet()
-    before = issued_at(invariants.pillars)
+    before, sizes = issued_at(invariants.pillars), Sizes.measure(fleet)
     await asyncio.sleep(DAY.total_seconds())
     invariants.final()
+    for growth in find_growth(sizes, Sizes.measure(fleet, created_before=fleet.now - TEMPORARY), settings.clusters):
+        invariants.violations.add(growth)
     most_renewals = 1 + DAY // (settings.shortest_life * RENEWAL_WINDOW.start)
     pillars = invariants.pillars
     quiet = QuietPeriod(fleet.history.writes, before, issued_at(pillars), *write_patterns(pillars), most_renewals)

@@ -85,6 +85,14 @@ def test_choose_watches(wanted: list[ObjectRef], expected: list[str]) -> None:
     assert sorted(f"{scope.namespace} {scope.fields}" for _, scope in chosen) == expected
 
 
+def test_watches_are_chosen_in_the_same_order_in_every_process() -> None:
+    wanted = frozenset(target for n in range(8) for target in targets(3, f"ns{n}"))
+
+    order = [(scope.namespace, scope.fields) for _, scope in choose_watches(wanted)]
+
+    assert order == [(f"ns{n}", f"metadata.name=m{m}") for n in range(8) for m in range(3)]
+
+
 def test_no_more_is_followed_than_allowed() -> None:
     wanted = [target for n in range(50) for target in targets(1, f"ns{n}")]
 

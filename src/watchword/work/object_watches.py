@@ -40,7 +40,8 @@ def choose_watches(targets: Iterable[ObjectRef], *, most: int = MAX_WATCHES) -> 
         groups.setdefault((target.resource, target.key.namespace), set()).add(target.key)
     chosen: dict[WatchKey, frozenset[ObjectKey]] = {}
     for (resource, namespace), keys in sorted(groups.items(), key=lambda item: item[0][0].path(namespace=item[0][1])):
-        narrow = {(resource, WatchScope(namespace, fields=f"metadata.name={k.name}")): frozenset({k}) for k in keys}
+        names = sorted(keys)
+        narrow = {(resource, WatchScope(namespace, fields=f"metadata.name={k.name}")): frozenset({k}) for k in names}
         wide = {(resource, WatchScope(namespace)): frozenset(keys)}
         wanted = narrow if len(keys) <= MAX_WATCHES_BY_NAME else wide
         if len(chosen) + len(wanted) <= most:
@@ -87,10 +88,10 @@ class _Watch(Struct):
         """Believe a whole state without comparing: what came later is synced again."""
         found = {key: raw for raw in snapshot.items if (key := head_of(raw).key) in self.keys}
         before, self.versions, self.objects = self.versions, {}, {}
-        for key in self.keys:
+        for key in sorted(self.keys):
             raw = found.get(key)
             self.put(key, raw, snapshot.resource_version if raw is None else head_of(raw).version)
-        return [key for key in self.keys if key in self.objects and self.versions[key] != before.get(key)] + [
+        return [key for key in self.versions if key in self.objects and self.versions[key] != before.get(key)] + [
             key for key in before if key in self.keys and key not in self.objects
         ]
 
@@ -160,9 +161,9 @@ class ObjectWatches(Struct):
         plan = choose_watches(targets, most=self.most)
         now = asyncio.get_running_loop().time()
         self._refused = {watch_key: until for watch_key, until in self._refused.items() if until > now}
-        for watch_key in set(self._watches) - set(plan):
+        for watch_key in [key for key in self._watches if key not in plan]:
             self._stop(self._watches.pop(watch_key))
-        for watch_key in plan.keys() - self._refused.keys():
+        for watch_key in [key for key in plan if key not in self._refused]:
             watch = self._watches.setdefault(watch_key, _Watch(plan[watch_key]))
             watch.keys = plan[watch_key]
             if watch.task is None:

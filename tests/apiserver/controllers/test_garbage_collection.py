@@ -19,6 +19,7 @@ from watchword.apiserver.controllers.garbage_collection import (
     DependentDecision,
     GarbageCollector,
     OwnerState,
+    OwnerWatch,
     decide_dependent,
 )
 from watchword.apiserver.kinds.catalog import BUILTINS
@@ -63,6 +64,21 @@ async def test_dependents_follow_their_owner_down_the_chain(harness: Any) -> Non
     await harness.settles()
 
     assert harness.names(CONFIG_MAPS, "default") == {"kube-root-ca.crt"}
+
+
+async def test_dependents_are_woken_in_the_order_in_which_they_came(harness: Any) -> None:
+    woken: list[str] = []
+    watch = OwnerWatch(harness.registry, enqueue=lambda node: woken.append(node.key.name))
+    names = [f"child-{number}" for number in range(12)]
+    for name in names:
+        reference = {"kind": "Secret", "name": "owner", "uid": "owner-uid"}
+        metadata = {"name": name, "namespace": "default", "uid": name, "ownerReferences": [reference]}
+        watch.changed(CONFIG_MAPS, "ADDED", {"metadata": metadata})
+    woken.clear()
+
+    watch.changed(SECRETS, "DELETED", {"metadata": {"name": "owner", "namespace": "default", "uid": "owner-uid"}})
+
+    assert woken == names
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ class Accounts(Pillar):
             follow=follow_options(random),
             quarantine=Quarantine(backoff=PATIENCE),
         )
-        options = AccountsManagerOptions(manager, install=False, clock=self.fleet.clock, random=random)
+        options = AccountsManagerOptions(manager, install=False, clock=self.fleet.hub_clock, random=random)
         await run_accounts_manager(client, options)
 
     async def _run_agent(self, run: ProcessRun, member: SimulatedCluster) -> None:

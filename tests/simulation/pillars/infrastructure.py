@@ -15,12 +15,14 @@ from tests.simulation.network import Link
 from tests.simulation.pillar import Pillar
 from tests.simulation.process import RESTART_AFTER, SimulatedProcess
 from tests.simulation.settings import DAY, HOUR, MINUTE
+from tests.simulation.worst_moment import WorstMoment
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import Annotation
 from watchword.api.resources import MANAGED_CLUSTERS
 from watchword.api.time import rfc3339
 from watchword.pki.certificates import Certificate, split_bundle
+from watchword.testing.virtual_time import VirtualClock
 
 REQUEST_FAULTS = FaultPlan(refuse=0.1, lose=0.1, cut=0.05, fail=0.3, stall=0.05, delay=0.1)
 WATCH_FAULTS = FaultPlan(delay=0.05, watch=WatchFaults(drop=0.2, cut=0.1, delay=0.2, duplicate=0.2, expire=0.1))
@@ -147,11 +149,42 @@ class Infrastructure(Pillar):
 
     @incident(2, MINUTE, HOUR)
     async def clock_jump(self, incident: Incident) -> AsyncIterator[None]:
-        """The clock of the cluster jumps while its programs run, perhaps in the middle of a reconcile, and back."""
-        clock, skew = self.fleet.members[incident.target].clock, incident.choose(SKEWS)
-        clock.skew += skew
+        """The clock of the cluster jumps in the middle of a reconcile, and back in the middle of another."""
+        async with self._jumped(incident, self.fleet.members[incident.target].clock):
+            yield
+
+    @incident(1, MINUTE, HOUR, fleet_wide=True)
+    async def hub_clock_jump(self, incident: Incident) -> AsyncIterator[None]:
+        """The clock of the hub jumps in the middle of a reconcile, and back in the middle of another."""
+        async with self._jumped(incident, self.fleet.hub_clock):
+            yield
+
+    @incident(1, MINUTE, 6 * HOUR, fleet_wide=True, excuses=True)
+    async def suspend(self, incident: Incident) -> AsyncIterator[None]:
+        """All machines are suspended for so long: when they resume, wall clocks have moved on, and timers have not."""
+        await self._reach_a_write("")
+        for clock in self.fleet.clocks:
+            clock.skew += incident.lasts
         yield
-        clock.skew -= skew
+
+    @asynccontextmanager
+    async def _jumped(self, incident: Incident, clock: VirtualClock) -> AsyncIterator[None]:
+        skew = incident.choose(SKEWS)
+        for step in (skew, -skew):
+            await self._reach_a_write(incident.target)
+            clock.skew += step
+            self.fleet.history.note("fault", f"the clock of {incident.target or 'the hub'} jumps by {step}")
+            if step is skew:
+                yield
+
+    async def _reach_a_write(self, cluster: str) -> None:
+        """Request a rotation, and return in the middle of the reconcile that a program there does for it."""
+        written = self.fleet.history.expect([process.name for process in self.fleet.processes_at(cluster)])
+        patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: rfc3339(self.fleet.now)}}}
+        key = ObjectKey.cluster(cluster or next(iter(self.fleet.members)))
+        await quietly(self.admin.client.patch(MANAGED_CLUSTERS, key, patch))
+        await asyncio.wait((written,), timeout=MINUTE.total_seconds())
+        written.cancel()
 
     @incident(1, MINUTE, 6 * HOUR, fleet_wide=True, excuses=True)
     async def disk_full(self, _: Incident) -> AsyncIterator[None]:
@@ -177,7 +210,7 @@ class Infrastructure(Pillar):
 
     @incident(1, HOUR, 2 * DAY, fleet_wide=True, excuses=True)
     async def backup_restored(self, _: Incident) -> AsyncIterator[None]:
-        """The hub's data are replaced by a backup; what was denied, deleted and created since is so again."""
+        """The hub's data are replaced by a backup; what was accepted, deleted and created since is so again."""
         earlier = self.fleet.hub.store.copy()
         yield
         created = [cluster["metadata"]["name"] for cluster in self.fleet.stored.list(MANAGED_CLUSTERS)]
@@ -190,8 +223,8 @@ class Infrastructure(Pillar):
                 await self.admin.delete_cluster(name)
             elif standing.intent is Intent.MEMBER and name in created:
                 await self.admin.create_again(name, deleted_uid="")
-            else:
-                await self.admin.accept(name, accepted=standing.intent is Intent.MEMBER)
+            elif standing.intent is Intent.MEMBER:
+                await self.admin.accept(name, accepted=True)
 
     def _grpc_authorities(self) -> Sequence[Certificate]:
         published = b"" if self.fleet.grpc is None else self.fleet.grpc.published_authorities
@@ -216,6 +249,15 @@ class Infrastructure(Pillar):
                     process.run.crash_after = turn + int(incident.amount * 3)
             await asyncio.sleep(RESTART_AFTER * turn)
         yield
+
+    @incident(2, MINUTE, DAY, excuses=True)
+    async def worst_moment(self, incident: Incident) -> AsyncIterator[None]:
+        """While a cluster joins or renews, it is denied, deleted or created again, its add-on revoked, or rotated."""
+        moment = WorstMoment(self.fleet, self.admin, incident)
+        acted = await moment.act()
+        yield
+        if acted and not await moment.undo():
+            self.violations.add(f"the deletion of {incident.target} never ended", incident.target)
 
     @incident(1, 10 * DAY, fleet_wide=True)
     async def authority(self, incident: Incident) -> AsyncIterator[None]:

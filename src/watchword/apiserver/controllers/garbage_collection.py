@@ -137,9 +137,9 @@ class OwnerWatch(Struct, eq=False):
     registry: Registry
     enqueue: Callable[[OwnerGraphNode], None]
     owners_of: dict[OwnerGraphNode, frozenset[str]] = field(default_factory=dict)  # UIDs; of objects that have owners
-    dependents: dict[str, set[OwnerGraphNode]] = field(default_factory=dict)
+    dependents: dict[str, dict[OwnerGraphNode, None]] = field(default_factory=dict)  # in the same order in each process
     waiting: dict[str, OwnerGraphNode] = field(default_factory=dict)  # owners that wait for their dependents, by UID
-    unresolved: set[OwnerGraphNode] = field(default_factory=set)  # dependents of kinds not served now
+    unresolved: dict[OwnerGraphNode, None] = field(default_factory=dict)  # dependents of kinds not served now
     owners: dict[tuple[str, str], Resource] = field(default_factory=dict)  # kinds that can own, by group and kind
 
     def changed(self, resource: Resource, change: str, obj: Object) -> None:
@@ -148,7 +148,7 @@ class OwnerWatch(Struct, eq=False):
         node = OwnerGraphNode(resource, ObjectKey.of(obj), uid_of(obj))
         if change == "DELETED":
             self.waiting.pop(node.uid, None)
-            self.unresolved.discard(node)
+            self.unresolved.pop(node, None)
             self._wake_waiting(self._put(node, frozenset()))
             self._wake_dependents(node)
             return
@@ -169,11 +169,11 @@ class OwnerWatch(Struct, eq=False):
         """Replace the owners of an object; return those that it had."""
         known = self.owners_of.pop(node, frozenset())
         for uid in known - owners:
-            self.dependents[uid].discard(node)
+            self.dependents[uid].pop(node, None)
             if not self.dependents[uid]:
                 del self.dependents[uid]
         for uid in owners - known:
-            self.dependents.setdefault(uid, set()).add(node)
+            self.dependents.setdefault(uid, {})[node] = None
         if owners:
             self.owners_of[node] = owners
         return known
@@ -247,9 +247,9 @@ class GarbageCollector(Controller[OwnerGraphNode]):
     async def _collect(self, node: OwnerGraphNode, obj: Object) -> None:
         standings = {str(ref.get("uid")): self._owner_state(node, ref) for ref in owner_references_of(obj)}
         if OwnerState.UNKNOWN in standings.values():
-            self.seen.unresolved.add(node)
+            self.seen.unresolved[node] = None
             return
-        self.seen.unresolved.discard(node)
+        self.seen.unresolved.pop(node, None)
         dependents = self.seen.dependents_of(node.uid)
         verdict = decide_dependent(standings, has_dependents=bool(dependents))
         if verdict.strip:
