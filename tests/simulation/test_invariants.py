@@ -203,6 +203,19 @@ def test_a_denied_cluster_that_may_still_write_is_noticed(images: PlaneImages) -
     assert "the hub allowed a denied cluster, edge-1, to renew the lease" in found
 
 
+async def stop_the_hub(fleet: SimulatedFleet) -> None:
+    await fleet.team.stop()
+
+
+def test_hub_that_never_acts_on_a_denial_is_noticed(images: PlaneImages) -> None:
+    denial, noticed = Incident(DAY, "denial", "edge-1", 12 * HOUR, 0.5), "the hub allowed a denied cluster, edge-1, to"
+    sought = SimulationScript((denial,), sabotage=(DAY - HOUR, stop_the_hub), is_sought=lambda what: noticed in what)
+
+    report = simulate(LIFE, images, sought)
+
+    assert any(noticed in violation.what for violation in report.violations), str(report)
+
+
 def test_a_denied_cluster_whose_addon_keeps_its_token_is_noticed(
     images: PlaneImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:

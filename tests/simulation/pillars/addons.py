@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
+from tests.simulation.access_probes import DENIED_WITHIN
 from tests.simulation.administrator import quietly
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.held_credentials import (
@@ -24,9 +25,6 @@ from watchword.api.names import addon_service_account
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
 from watchword.credentials.credential_secret import decode_data
 from watchword.testing.builders import an_addon
-
-DENIED_WITHIN = 3 * HOUR
-"""From a denial in peace until no token of the cluster's add-on is accepted."""
 
 KUBE_CLIENT: list[Object] = [{"type": "kubeClient"}]
 
