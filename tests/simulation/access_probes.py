@@ -27,6 +27,7 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.credential_secret import decode_data
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, MethodNotAllowed, ServerError, Unauthorized, Unreachable
 from watchword.kube.tokens import request_token
@@ -48,6 +49,21 @@ class AccessProber(Struct, frozen=True):
         """Return the token of the cluster's add-on, empty when it has none."""
         secret = member.stored.get(SECRETS, ObjectKey(ADDON_NAMESPACE, f"{ADDON}-hub-kubeconfig"))
         return decode_data(secret).get(TOKEN, b"").decode()
+
+    def is_turn_of(self, member: SimulatedCluster) -> bool:
+        """Whether a cluster's certificates are shown in this round: in every other one, for each costs a signature."""
+        rounds = self.fleet.elapsed // self.fleet.settings.check_every
+        return (rounds + list(self.fleet.members).index(member.name)) % 2 == 0
+
+    async def is_certificate_refused(self, chain: bytes, group: str) -> bool:
+        """Whether the hub does not take a certificate for that of a group's member; one that is down says nothing."""
+        try:
+            holder = await who_am_i(replayable_client(as_certificate(self.fleet.hub, chain)))
+        except Unauthorized:
+            return True
+        except KubeError:
+            return False
+        return group not in holder.groups
 
     async def expect_denied_refused(self, member: SimulatedCluster) -> None:
         """A denied cluster reaches nothing of it: once the hub says so, and after hours of peace whatever it says."""

@@ -229,6 +229,24 @@ def test_a_denied_cluster_whose_addon_keeps_its_token_is_noticed(
     )
 
 
+async def trust_no_certificate(fleet: SimulatedFleet) -> None:
+    """Let the agents and the controllers notice nothing of it."""
+    for member in fleet.members.values():
+        member.agent.kill()
+    await fleet.team.stop()
+    fleet.hub.distrust(fleet.hub.change_authority().certificate)
+
+
+def test_certificates_that_are_reported_good_and_refused_are_noticed(images: PlaneImages) -> None:
+    life = replace(LIFE, shortest_life=4 * DAY, longest_life=4 * DAY)  # else they expire before they are shown again
+
+    report = simulate(life, images, SimulationScript(sabotage=(EARLY, trust_no_certificate)))
+
+    found = "\n".join(violation.what for violation in report.violations)
+    assert "edge-1: the hub refuses its certificate, which is reported good, for 12:00:00 in peace" in found
+    assert "edge-2: the hub refuses the certificate of its add-on, which is reported good, for 12:00:00 in" in found
+
+
 @pytest.mark.slow
 def test_clusters_that_ask_at_the_same_instants_are_noticed(
     images: PlaneImages, monkeypatch: pytest.MonkeyPatch

@@ -41,6 +41,7 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.credentials.certificates.agent import CERTIFICATE
 from watchword.credentials.driver import KUBECONFIG
 from watchword.pki.certificates import parse_certificate
 
@@ -69,11 +70,25 @@ class Registration(Pillar):
                 await self.admin.create_cluster(name)
 
     async def round(self) -> None:
-        """Agree on leases, and lend a helping hand."""
+        """Agree on leases, lend a helping hand, and show the certificates to the hub."""
         for member in self.settled_members:
+            if self.prober.is_turn_of(member):
+                refused = await self._is_certificate_refused(member)
+                what = "the hub refuses its certificate, which is reported good"
+                self.expect(what, broken=refused, cluster=member.name)
             await self.admin.agree_on_lease(member.name)
             if self.admin.is_stranded(member.name):
                 await self.admin.rejoin(member.name)
+
+    async def _is_certificate_refused(self, member: SimulatedCluster) -> bool:
+        """Whether the hub refuses a certificate that it knows of; drivers of other credentials look at their own."""
+        held, cluster = cluster_credential(member), self._cluster(member)
+        if cluster is None or held is None or held.expires_at <= self.fleet.now or member.profile.driver != "csr":
+            return False
+        is_reported = is_accepted(cluster) and is_true(cluster, ConditionType.CERTIFICATE_ROTATED)
+        return is_reported and await self.prober.is_certificate_refused(
+            member.held()[CERTIFICATE], cluster_group(member.name)
+        )
 
     async def step(self) -> None:
         """Compare the address in each kubeconfig with that of the hub; let denied clusters try what they could."""
