@@ -49,10 +49,10 @@ def main() -> int:
     _print(f"{lived} lives in {seconds:.0f} s, {cpu / max(lived, 1):.1f} s of CPU for each{short}")
     _print(f"broken promises with seeds: {', '.join(map(str, broken)) or 'none'}")
     gc.freeze()  # else the interpreter searches all of it for garbage once more before it ends
-    return 1 if broken or (options.fixed and not _print_coverage(reached)) else 0
+    return 1 if broken or (options.fixed and not print_coverage(reached)) else 0
 
 
-def _print_coverage(reached: Counter[tuple[str, str]]) -> bool:
+def print_coverage(reached: Counter[tuple[str, str]]) -> bool:
     """Print how often each incident reached each pillar that it can reach; return whether none was left out."""
     wanted, columns = set(cells()), [pillar.name for pillar in PILLARS[1:]]
     width = max(len(kind) for kind in INCIDENTS)

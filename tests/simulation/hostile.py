@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -118,7 +119,8 @@ class HostileCluster:
         """Write as much as is allowed at once, chosen by the amount; return what was stored."""
         name, accepted, random = self.member.name, list[HostileWrite](), Random(self.amount)
         work = MANIFEST_WORKS.manifest(ObjectKey(name, WORK), spec={"workload": {"manifests": []}})
-        await quietly(self.admin.client.create(MANIFEST_WORKS, work))
+        with suppress(KubeError):  # there is no namespace, or it is being removed
+            await self.admin.client.create(MANIFEST_WORKS, work)
         for client, rows in self._clients(SeededKeys(random)):
             for row in random.sample(rows, min(self.most, len(rows))):
                 accepted += [row] if await quietly(row.send(client, self.stored)) else []

@@ -7,7 +7,7 @@ import base64
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.simulation.administrator import quietly
+from tests.simulation.administrator import note_deed, quietly
 from tests.simulation.cluster import SECRET, SimulatedCluster
 from tests.simulation.fleet import Intent
 from tests.simulation.held_credentials import HeldCredential, cluster_credential, secrets_in
@@ -225,7 +225,8 @@ class Registration(Pillar):
         """The cluster is denied, and accepted again."""
         name, standing = incident.target, self.fleet.standing[incident.target]
         if standing.intent is not Intent.MEMBER:
-            yield  # another incident has the word
+            note_deed(done=False)  # another incident has the word
+            yield
             return
         standing.intent = Intent.DENIED
         await self.admin.accept(name, accepted=False)
@@ -240,7 +241,8 @@ class Registration(Pillar):
         """The cluster is deleted, and created again."""
         name, standing = incident.target, self.fleet.standing[incident.target]
         if standing.intent is not Intent.MEMBER:
-            yield  # another incident has the word
+            note_deed(done=False)  # another incident has the word
+            yield
             return
         standing.intent = Intent.REMOVED
         deleted_uid = await self.admin.delete_cluster(name)
@@ -290,7 +292,7 @@ class Registration(Pillar):
     async def hostile_cluster(self, incident: Incident) -> AsyncIterator[None]:
         """With its own credentials, a cluster writes extremes to every field that it may write."""
         hostile = HostileCluster(self.fleet.members[incident.target], self.fleet.stored, self.admin, incident.amount)
-        await hostile.write()
+        note_deed(done=bool(await hostile.write()))
         yield
         await hostile.mend()
 
