@@ -58,7 +58,7 @@ def main() -> int:
     _print(f"{lived} lives of at least {options.lives}, {seeds}; {kinds_of(lives)}" if options.explore else seeds)
     gc.freeze()  # else the interpreter searches all of it for garbage once more before it ends
     too_few = options.explore and missing > 0
-    return 1 if broken or too_few or (options.fixed and not _print_coverage(reached)) else 0
+    return 1 if broken or too_few or (options.fixed and not print_coverage(reached)) else 0
 
 
 def kinds_of(lives: Sequence[SimulationSettings]) -> str:
@@ -71,7 +71,7 @@ def kinds_of(lives: Sequence[SimulationSettings]) -> str:
     return f"by clusters {sizes}; by further pillars {named}, none: {plain}; with drift {drifting}"
 
 
-def _print_coverage(reached: Counter[tuple[str, str]]) -> bool:
+def print_coverage(reached: Counter[tuple[str, str]]) -> bool:
     """Print how often each incident reached each pillar that it can reach; return whether none was left out."""
     wanted, columns = set(cells()), [pillar.name for pillar in PILLARS[1:]]
     width = max(len(kind) for kind in INCIDENTS)

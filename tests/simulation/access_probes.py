@@ -10,6 +10,7 @@ from tests.simulation.cluster import SimulatedCluster, as_certificate
 from tests.simulation.fleet import SimulatedFleet
 from tests.simulation.held_credentials import ADDON
 from tests.simulation.planes import replayable_client
+from tests.simulation.settings import HOUR
 from tests.simulation.violations import Violations
 
 from watchword.addons.token.agent import TOKEN
@@ -26,10 +27,14 @@ from watchword.api.resources import (
 )
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.credential_secret import decode_data
+from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, MethodNotAllowed, ServerError, Unauthorized, Unreachable
 from watchword.kube.tokens import request_token
 from watchword.pki.authority import Authority
+
+DENIED_WITHIN = 3 * HOUR
+"""From a denial in peace until the cluster reaches nothing, and no token of its add-on is accepted."""
 
 REFUSED = (Forbidden, Unauthorized, MethodNotAllowed, Unreachable, ServerError)  # a server that is down says nothing
 
@@ -45,15 +50,37 @@ class AccessProber(Struct, frozen=True):
         secret = member.stored.get(SECRETS, ObjectKey(ADDON_NAMESPACE, f"{ADDON}-hub-kubeconfig"))
         return decode_data(secret).get(TOKEN, b"").decode()
 
+    def is_turn_of(self, member: SimulatedCluster) -> bool:
+        """Whether a cluster's certificates are shown in this round: in every other one, for each costs a signature."""
+        rounds = self.fleet.elapsed // self.fleet.settings.check_every
+        return (rounds + list(self.fleet.members).index(member.name)) % 2 == 0
+
+    async def is_certificate_refused(self, chain: bytes, group: str) -> bool:
+        """Whether the hub does not take a certificate for that of a group's member; one that is down says nothing."""
+        try:
+            holder = await who_am_i(replayable_client(as_certificate(self.fleet.hub, chain)))
+        except Unauthorized:
+            return True
+        except KubeError:
+            return False
+        return group not in holder.groups
+
     async def expect_denied_refused(self, member: SimulatedCluster) -> None:
-        """Once the hub says that a cluster is denied, its credential reaches nothing of it any more."""
-        cluster = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
-        said = find_condition(cluster or {}, ConditionType.HUB_ACCEPTED)
-        if said is None or said.reason != DENIED_REASON or (client := member.as_itself()) is None:
+        """A denied cluster reaches nothing of it: once the hub says so, and after hours of peace whatever it says."""
+        if not self._is_denial_due(member.name) or (client := member.as_itself()) is None:
             return
         for what, attempt in requests_about(client, member.name):
             await self._expect_refused(attempt, f"a denied cluster, {member.name}, to {what}")
         await client.close()
+
+    def _is_denial_due(self, name: str) -> bool:
+        cluster = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        said = find_condition(cluster or {}, ConditionType.HUB_ACCEPTED)
+        if said is not None and said.reason == DENIED_REASON:
+            return True
+        if cluster is None or (cluster.get("spec") or {}).get("hubAcceptsClient"):
+            return False  # its agent introduced it anew
+        return self.fleet.standing[name].is_denied_in_peace(since=self.fleet.elapsed - DENIED_WITHIN)
 
     async def expect_deleted_refused(self, member: SimulatedCluster) -> None:
         """Once a cluster is gone from the hub, its credential opens no door."""

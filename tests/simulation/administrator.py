@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
@@ -129,10 +130,20 @@ class Administrator:
         return calm and (held is None or held.expires_at <= fleet.now)
 
 
+DEEDS: ContextVar[list[bool]] = ContextVar("deeds")
+"""Whether what the incident of this task does came to anything, one by one; set by the fault injector."""
+
+
 async def quietly(attempt: Awaitable[object]) -> bool:
     """Do something that may come to nothing: the thing is gone already, or the hub is down. Returns whether it did."""
     try:
         await attempt
     except KubeError:
-        return False
-    return True
+        return note_deed(done=False)
+    return note_deed(done=True)
+
+
+def note_deed(*, done: bool) -> bool:
+    """Tell the fault injector whether something came to be; an incident of which nothing did is not counted."""
+    DEEDS.get([]).append(done)
+    return done

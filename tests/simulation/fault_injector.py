@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tests.simulation.administrator import DEEDS
 from tests.simulation.incidents import Incident, IncidentDefinition
 from tests.simulation.pillar import Pillar
 
@@ -35,7 +36,10 @@ class FaultInjector:
         names = [incident.target] if incident.target else list(fleet.members)
         with fleet.disturbed(names, excuses=definition.row.excuses):
             fleet.history.note("fault", f"{incident} begins")
-            self.reached.update((incident.kind, touched) for touched in pillar.touched(incident))
+            touched, deeds = list(pillar.touched(incident)), list[bool]()
+            DEEDS.set(deeds)
             async with definition.play(pillar, incident):
+                if any(deeds) or not deeds:
+                    self.reached.update((incident.kind, name) for name in touched)
                 await asyncio.sleep(incident.lasts.total_seconds())
             fleet.history.note("fault", f"{incident} ends")

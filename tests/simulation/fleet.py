@@ -198,6 +198,7 @@ def _profile(number: int, settings: SimulationSettings, random: Random) -> Clust
     choices = [*drivers, "csr"] if settings.clusters > len(drivers) else drivers
     driver = choices[number % len(choices)]
     addon, works = ("token", "csr", "")[number % 3] if driver == "csr" else "token", number % 4 == 0
+    extra = [name for name in extra if name != "ocm" or driver == "csr"]  # its agents have certificates
     extra += [driver] if driver in DRIVERS else []
     pillars = ("registration", *(["addons"] if addon else []), *(["works"] if works else []), *extra)
     return ClusterProfile(

@@ -63,6 +63,11 @@ PILLAR_LIVES = tuple(map(_with_pillars, range(201, 269), cycle((1, 2)), cycle(PI
 In every other one a credential lives for less than the longest incident, two days: an authority ends up distrusted.
 """
 
+COVERING_LIVES = (
+    SimulationSettings(seed=339, clusters=2, days=12, incidents_per_day=DENSE / 4, pillars=("ocm", "accounts")),
+)
+"""What no other life reaches: the hub away, and its key changed, where clusters joined Open Cluster Management."""
+
 FIXED_LIVES = (
     SimulationSettings(seed=31, clusters=50, days=20, incidents_per_day=DENSE),
     *(SimulationSettings(seed=seed, clusters=8, days=60, incidents_per_day=DENSE / 4) for seed in range(21, 25)),
@@ -72,6 +77,7 @@ FIXED_LIVES = (
     *FOUND_LIVES,
     *PILLAR_LIVES,
     *SMALL_LIVES,
+    *COVERING_LIVES,
 )
 """The lives of CI: small and large fleets, sparse and dense faults; clusters with each driver of add-ons in most.
 

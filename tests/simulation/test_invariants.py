@@ -233,6 +233,19 @@ def test_a_denied_cluster_that_may_still_write_is_noticed(images: PlaneImages) -
     assert "the hub allowed a denied cluster, edge-1, to renew the lease" in found
 
 
+async def stop_the_hub(fleet: SimulatedFleet) -> None:
+    await fleet.team.stop()
+
+
+def test_hub_that_never_acts_on_a_denial_is_noticed(images: PlaneImages) -> None:
+    denial, noticed = Incident(DAY, "denial", "edge-1", 12 * HOUR, 0.5), "the hub allowed a denied cluster, edge-1, to"
+    sought = SimulationScript((denial,), sabotage=(DAY - HOUR, stop_the_hub), is_sought=lambda what: noticed in what)
+
+    report = simulate(LIFE, images, sought)
+
+    assert any(noticed in violation.what for violation in report.violations), str(report)
+
+
 def test_a_denied_cluster_whose_addon_keeps_its_token_is_noticed(
     images: PlaneImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +257,24 @@ def test_a_denied_cluster_whose_addon_keeps_its_token_is_noticed(
     assert any("the token of edge-1, which is denied, was answered" in one.what for one in report.violations), str(
         report
     )
+
+
+async def trust_no_certificate(fleet: SimulatedFleet) -> None:
+    """Let the agents and the controllers notice nothing of it."""
+    for member in fleet.members.values():
+        member.agent.kill()
+    await fleet.team.stop()
+    fleet.hub.distrust(fleet.hub.change_authority().certificate)
+
+
+def test_certificates_that_are_reported_good_and_refused_are_noticed(images: PlaneImages) -> None:
+    life = replace(LIFE, shortest_life=4 * DAY, longest_life=4 * DAY)  # else they expire before they are shown again
+
+    report = simulate(life, images, SimulationScript(sabotage=(EARLY, trust_no_certificate)))
+
+    found = "\n".join(violation.what for violation in report.violations)
+    assert "edge-1: the hub refuses its certificate, which is reported good, for 12:00:00 in peace" in found
+    assert "edge-2: the hub refuses the certificate of its add-on, which is reported good, for 12:00:00 in" in found
 
 
 @pytest.mark.slow

@@ -342,7 +342,7 @@ class Accounts(Pillar):
     async def server_address_changed(self, incident: Incident) -> AsyncIterator[None]:
         """The hub gets another address of the cluster, and loses it again."""
         key = ObjectKey.cluster(incident.target)
-        for configs in ([{"url": "https://other.example:6443", "caBundle": ""}], None):
+        for configs in ([{"url": "https://other.example:6443"}], None):
             patch = {"spec": {"managedClusterClientConfigs": configs}}
             await quietly(self.admin.client.patch(MANAGED_CLUSTERS, key, patch))
             if configs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
+from tests.simulation.access_probes import DENIED_WITHIN
 from tests.simulation.administrator import quietly
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.held_credentials import (
@@ -19,14 +20,13 @@ from tests.simulation.pillar import Pillar
 from tests.simulation.settings import DAY, HOUR, MINUTE
 
 from watchword.addons.token.agent import TOKEN
+from watchword.api.conditions import is_true
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting
-from watchword.api.names import addon_service_account
+from watchword.api.names import ConditionType, addon_group, addon_service_account
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
+from watchword.credentials.certificates.agent import CERTIFICATE
 from watchword.credentials.credential_secret import decode_data
 from watchword.testing.builders import an_addon
-
-DENIED_WITHIN = 3 * HOUR
-"""From a denial in peace until no token of the cluster's add-on is accepted."""
 
 KUBE_CLIENT: list[Object] = [{"type": "kubeClient"}]
 
@@ -40,12 +40,6 @@ class Addons(Pillar):
         r"/serviceaccounts/[^/]+/token 201$",
         r"/managedclusteraddons/[^/]+/status 200$",
     )
-
-    async def round(self) -> None:
-        """Enable the add-on on accepted clusters, as often as it is removed."""
-        for member in self.settled_members:
-            if self.admin.is_accepted(member.name):
-                await self._enable(member.name)
 
     async def _enable(self, cluster: str) -> None:
         key = ObjectKey(cluster, ADDON)
@@ -69,6 +63,24 @@ class Addons(Pillar):
             is_due = bool(token) and own is not None and own.expires_at > self.fleet.now
             refused = is_due and await self.fleet.hub.accepts(token) is False
             self.expect("the hub refuses the token of its add-on", broken=refused, cluster=member.name)
+
+    async def round(self) -> None:
+        """Enable the add-on on accepted clusters, as often as it is removed; show the certificates to the hub."""
+        for member in self.settled_members:
+            if self.admin.is_accepted(member.name):
+                await self._enable(member.name)
+            if self.prober.is_turn_of(member):
+                refused = await self._is_certificate_refused(member)
+                what = "the hub refuses the certificate of its add-on, which is reported good"
+                self.expect(what, broken=refused, cluster=member.name)
+
+    async def _is_certificate_refused(self, member: SimulatedCluster) -> bool:
+        addon = self.fleet.stored.get(MANAGED_CLUSTER_ADDONS, ObjectKey(member.name, ADDON))
+        held, chain = addon_credential(member), _certificate(member)
+        if addon is None or held is None or not chain or held.expires_at <= self.fleet.now:
+            return False
+        is_reported = is_true(addon, ConditionType.CERTIFICATE_ROTATED)
+        return is_reported and await self.prober.is_certificate_refused(chain, addon_group(member.name, ADDON))
 
     def held(self) -> Iterator[HeldCredential]:
         """Yield the credentials that can be expected: those of clusters whose own are good."""
@@ -137,3 +149,9 @@ class Addons(Pillar):
         """The add-on is removed, and comes back."""
         await quietly(self.admin.client.delete(MANAGED_CLUSTER_ADDONS, ObjectKey(incident.target, ADDON)))
         yield
+
+
+def _certificate(member: SimulatedCluster) -> bytes:
+    """Return the certificate of a cluster's add-on, empty when it has a token."""
+    data = decode_data(member.stored.get(SECRETS, ADDON_SECRET))
+    return b"" if TOKEN in data else data.get(CERTIFICATE, b"")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tests.emulators.memory_aws import MemoryRole
-from tests.simulation.administrator import quietly
+from tests.simulation.administrator import note_deed, quietly
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.eks import SimulatedAws
 from tests.simulation.incidents import Incident, incident
@@ -88,7 +88,9 @@ class AwsIrsa(Pillar):
 
     def _role(self, incident: Incident) -> MemoryRole | None:
         identity = self._identity(self.fleet.members[incident.target])
-        return None if identity is None else self.aws.roles.get(identity.role.name)
+        found = None if identity is None else self.aws.roles.get(identity.role.name)
+        note_deed(done=found is not None)
+        return found
 
     @incident(1, MINUTE, 6 * HOUR, fleet_wide=True, at_hub=True)
     async def aws_throttles(self, _: Incident) -> AsyncIterator[None]:

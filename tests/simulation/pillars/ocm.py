@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tests.simulation.administrator import quietly
+from tests.simulation.administrator import note_deed, quietly
 from tests.simulation.cluster import SECRET, SimulatedCluster
 from tests.simulation.held_credentials import ADDON, ADDON_SECRET, addon_credential
 from tests.simulation.incidents import Incident, incident
@@ -65,11 +65,6 @@ class Ocm(Pillar):
     name = "ocm"
     _keys: SeededKeys = field(default_factory=lambda: SeededKeys(Random("ocm")))
 
-    @property
-    def members(self) -> list[SimulatedCluster]:
-        """The clusters that take part."""
-        return [member for member in super().members if member.profile.driver == "csr"]
-
     async def start(self) -> None:
         """Let every other cluster be one that joined before: its objects are there when ours start."""
         for member in self.members[::2]:
@@ -86,6 +81,7 @@ class Ocm(Pillar):
         member = self.fleet.members[incident.target]
         member.agent.kill()
         client = member.as_itself()
+        note_deed(done=client is not None)
         if client is not None:
             await self._renew_as_agent(member, client)
             await client.close()

@@ -7,10 +7,11 @@ import base64
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.simulation.administrator import quietly
+from tests.simulation.administrator import note_deed, quietly
 from tests.simulation.cluster import SECRET, SimulatedCluster
 from tests.simulation.fleet import Intent
-from tests.simulation.held_credentials import ADDON, HeldCredential, cluster_credential, secrets_in
+from tests.simulation.held_credentials import HeldCredential, cluster_credential, secrets_in
+from tests.simulation.hostile import HostileCluster
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.pillar import Pillar
 from tests.simulation.settings import DAY, HOUR, MINUTE
@@ -41,8 +42,11 @@ from watchword.api.resources import (
     SECRETS,
 )
 from watchword.api.time import parse_rfc3339, rfc3339
+from watchword.credentials.certificates.agent import CERTIFICATE
 from watchword.credentials.driver import KUBECONFIG
 from watchword.pki.certificates import parse_certificate
+from watchword.pki.csr import parse_csr
+from watchword.pki.errors import PkiError
 
 MEMBERSHIP = (ConditionType.HUB_ACCEPTED, ConditionType.JOINED, ConditionType.AVAILABLE)
 UNDECIDED_FOR = 6 * HOUR
@@ -69,11 +73,25 @@ class Registration(Pillar):
                 await self.admin.create_cluster(name)
 
     async def round(self) -> None:
-        """Agree on leases, and lend a helping hand."""
+        """Agree on leases, lend a helping hand, and show the certificates to the hub."""
         for member in self.settled_members:
+            if self.prober.is_turn_of(member):
+                refused = await self._is_certificate_refused(member)
+                what = "the hub refuses its certificate, which is reported good"
+                self.expect(what, broken=refused, cluster=member.name)
             await self.admin.agree_on_lease(member.name)
             if self.admin.is_stranded(member.name):
                 await self.admin.rejoin(member.name)
+
+    async def _is_certificate_refused(self, member: SimulatedCluster) -> bool:
+        """Whether the hub refuses a certificate that it knows of; drivers of other credentials look at their own."""
+        held, cluster = cluster_credential(member), self._cluster(member)
+        if cluster is None or held is None or held.expires_at <= self.fleet.now or member.profile.driver != "csr":
+            return False
+        is_reported = is_accepted(cluster) and is_true(cluster, ConditionType.CERTIFICATE_ROTATED)
+        return is_reported and await self.prober.is_certificate_refused(
+            member.held()[CERTIFICATE], cluster_group(member.name)
+        )
 
     async def step(self) -> None:
         """Compare the address in each kubeconfig with that of the hub; let denied clusters try what they could."""
@@ -131,7 +149,8 @@ class Registration(Pillar):
         if standing is None or created is None or standing.intent is not Intent.MEMBER:
             return None
         asked, since = created - self.fleet.clock.epoch, self.fleet.elapsed - UNDECIDED_FOR
-        return name if standing.member_since < asked < since and standing.is_calm(since=since) else None
+        is_late = standing.member_since < asked < since and standing.is_calm(since=since)
+        return name if is_late and not asks_for_another(csr) else None
 
     def waiting(self) -> Iterator[tuple[str, str]]:
         """Yield accepted clusters that are not well, have no good credential, or wait for a decision."""
@@ -206,7 +225,8 @@ class Registration(Pillar):
         """The cluster is denied, and accepted again."""
         name, standing = incident.target, self.fleet.standing[incident.target]
         if standing.intent is not Intent.MEMBER:
-            yield  # another incident has the word
+            note_deed(done=False)  # another incident has the word
+            yield
             return
         standing.intent = Intent.DENIED
         await self.admin.accept(name, accepted=False)
@@ -221,7 +241,8 @@ class Registration(Pillar):
         """The cluster is deleted, and created again."""
         name, standing = incident.target, self.fleet.standing[incident.target]
         if standing.intent is not Intent.MEMBER:
-            yield  # another incident has the word
+            note_deed(done=False)  # another incident has the word
+            yield
             return
         standing.intent = Intent.REMOVED
         deleted_uid = await self.admin.delete_cluster(name)
@@ -269,34 +290,11 @@ class Registration(Pillar):
 
     @incident(2, HOUR)
     async def hostile_cluster(self, incident: Incident) -> AsyncIterator[None]:
-        """With its own credential, a cluster writes extremes to every field that it may write."""
-        name, member = incident.target, self.fleet.members[incident.target]
-        if (client := member.as_itself()) is not None:
-            for resource, key, patch, subresource in extreme_writes(name, incident.amount):
-                await quietly(client.patch(resource, key, patch, subresource=subresource))
-            await client.close()
+        """With its own credentials, a cluster writes extremes to every field that it may write."""
+        hostile = HostileCluster(self.fleet.members[incident.target], self.fleet.stored, self.admin, incident.amount)
+        note_deed(done=bool(await hostile.write()))
         yield
-
-
-def extreme_writes(cluster: str, amount: float) -> Iterator[tuple[Resource, ObjectKey, Object, str]]:
-    """Yield patches with values that no agent of ours would write."""
-    long, number = "x" * int(1 + amount * 60_000), "9" * int(1 + amount * 300)
-    instant = "0001-01-01T00:00:00Z" if amount < 0.5 else "9999-12-31T23:59:59Z"
-    condition = {"type": "Extreme", "status": "True", "reason": "R", "message": long[:32768]}
-    statuses: list[Object] = [
-        {"version": {"kubernetes": long}},
-        {"capacity": {"cpu": number, long[:63]: f"{number}Gi"}, "allocatable": {"memory": f"-{number}"}},
-        {"clusterClaims": [{"name": f"claim-{index}", "value": long[:100]} for index in range(int(amount * 500))]},
-        {"conditions": [{**condition, "lastTransitionTime": instant}]},
-    ]
-    own = ObjectKey.cluster(cluster)
-    yield from ((MANAGED_CLUSTERS, own, {"status": status}, "status") for status in statuses)
-    yield MANAGED_CLUSTERS, own, {"metadata": {"labels": {"extreme": long[:63]}, "annotations": {"extreme": long}}}, ""
-    lease = {"renewTime": instant.replace("Z", ".000000Z"), "leaseDurationSeconds": 2**31 - 1, "holderIdentity": long}
-    yield LEASES, ObjectKey(cluster, CLUSTER_LEASE), {"spec": lease}, ""
-    registration = {"type": long[:100], "kubeClient": {"subject": {"user": long[:200], "groups": [number]}}}
-    addon = {"registrations": [registration], "namespace": long[:300], "conditions": [condition]}
-    yield MANAGED_CLUSTER_ADDONS, ObjectKey(cluster, ADDON), {"status": addon}, "status"
+        await hostile.mend()
 
 
 BINDINGS = (registration_binding, work_binding)
@@ -306,6 +304,15 @@ def is_undecided(csr: Object) -> bool:
     """Whether a request was neither approved nor denied."""
     conditions = (csr.get("status") or {}).get("conditions") or ()
     return not any(row.get("type") in ("Approved", "Denied") for row in conditions)
+
+
+def asks_for_another(csr: Object) -> bool:
+    """Whether a request is for an identity outside of its cluster: the hub refuses it, and leaves it undecided."""
+    try:
+        subject = parse_csr(base64.b64decode(csr["spec"]["request"])).subject
+    except PkiError:
+        return True
+    return f":{labels_of(csr).get(Label.CLUSTER_NAME)}:" not in subject.common_name
 
 
 def validate_issued(csr: Object) -> Iterable[str]:
