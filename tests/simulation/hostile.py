@@ -55,7 +55,7 @@ from watchword.runtime.diff import apply_merge_patch
 
 ACCOUNT = "robot"  # of the cluster, at the hub
 WORK = "hostile"  # a work of the cluster that no other incident touches
-MOST_AT_ONCE = 9  # writes of a cluster, and of its agent for accounts: all of them cost seconds of CPU
+MOST_AT_ONCE = 4  # writes of a cluster, and of its agent for accounts: all of them cost seconds of CPU
 BETWEEN = 1.0  # seconds, so that each is seen by the programs which follow the object
 HOSTILE_SIGNER = "example.com/hostile"
 ODD = "\u202e\x00\x07\x1b[31m \u00e9\U0001f600\ufeff%s{}$(id)"
