@@ -53,7 +53,8 @@ def draw_life(settings: SimulationSettings, pillars: Sequence[Pillar]) -> list[I
     for pillar in pillars:
         concerned = list(pillar.fleet.members.values()) if isinstance(pillar, Infrastructure) else pillar.members
         for kind, found in pillar.incidents().items():
-            rows[kind], targets[kind] = found.row, [member.name for member in concerned]
+            if kind in settings.kinds or not settings.kinds:
+                rows[kind], targets[kind] = found.row, [member.name for member in concerned]
     return draw_incidents(settings, rows, targets)
 
 

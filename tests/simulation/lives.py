@@ -15,8 +15,8 @@ DRIFT = 0.001  # seconds for each pass of the loop, in every other life
 LARGEST_SEED = 10**9
 FURTHER_PILLARS_IN = 0.75  # of new lives: registration, add-ons and works alone are searched for longer already
 
-FOUND_SEEDS = (7101, 91012, 31415933, *range(555001, 555011))
-"""Small fleets under dense faults, each of which broke a promise once."""
+DENSE_SEEDS = (7101, 91012, 31415933, *range(555001, 555004))
+"""Of small fleets under dense faults."""
 
 FOUND_LIVES = (
     SimulationSettings(seed=103459982, clusters=1, days=20, incidents_per_day=DENSE / 4),
@@ -31,7 +31,7 @@ FOUND_LIVES = (
     SimulationSettings(seed=370702727, clusters=3, days=20, incidents_per_day=DENSE / 4, drift=DRIFT),
     SimulationSettings(seed=788371727, clusters=1, days=20, incidents_per_day=DENSE / 4, drift=DRIFT),
 )
-"""Other small lives, each of which broke a promise once."""
+"""Small lives that broke a promise with the incidents of their time; another kind changes what a seed draws."""
 
 SMALL_FLEETS = (
     *((clusters, SPARSE) for clusters in (1, 2, 3, 5)),
@@ -45,7 +45,7 @@ PILLARS: tuple[tuple[str, ...], ...] = ((), *PAIRS)
 
 SMALL_LIVES = tuple(
     SimulationSettings(seed=seed, clusters=clusters, days=20, incidents_per_day=incidents, drift=DRIFT * (seed % 2))
-    for seed, (clusters, incidents) in zip(range(101, 201), cycle(SMALL_FLEETS), strict=False)
+    for seed, (clusters, incidents) in zip((*range(101, 201), *range(401, 406)), cycle(SMALL_FLEETS), strict=False)
 )
 
 
@@ -63,16 +63,17 @@ PILLAR_LIVES = tuple(map(_with_pillars, range(201, 269), cycle((1, 2)), cycle(PI
 In every other one a credential lives for less than the longest incident, two days: an authority ends up distrusted.
 """
 
-COVERING_LIVES = (
-    SimulationSettings(seed=339, clusters=2, days=12, incidents_per_day=DENSE / 4, pillars=("ocm", "accounts")),
+COVERING_LIVES = tuple(
+    SimulationSettings(seed=seed, clusters=2, days=12, incidents_per_day=DENSE / 4, pillars=("ocm", "accounts"))
+    for seed in (339, 350)
 )
 """What no other life reaches: the hub away, and its key changed, where clusters joined Open Cluster Management."""
 
 FIXED_LIVES = (
-    SimulationSettings(seed=31, clusters=50, days=20, incidents_per_day=DENSE),
-    *(SimulationSettings(seed=seed, clusters=8, days=60, incidents_per_day=DENSE / 4) for seed in range(21, 25)),
-    *(SimulationSettings(seed=seed, clusters=3, days=30, incidents_per_day=DENSE) for seed in FOUND_SEEDS),
-    *(SimulationSettings(seed=seed, clusters=20, days=30, incidents_per_day=SPARSE) for seed in range(1, 9)),
+    SimulationSettings(seed=31, clusters=50, days=12, incidents_per_day=DENSE),
+    *(SimulationSettings(seed=seed, clusters=8, days=60, incidents_per_day=DENSE / 4) for seed in range(21, 23)),
+    *(SimulationSettings(seed=seed, clusters=3, days=15, incidents_per_day=DENSE) for seed in DENSE_SEEDS),
+    *(SimulationSettings(seed=seed, clusters=20, days=30, incidents_per_day=SPARSE) for seed in range(1, 4)),
     *(SimulationSettings(seed=seed, clusters=1, days=20, incidents_per_day=DENSE / 2) for seed in range(11, 17)),
     *FOUND_LIVES,
     *PILLAR_LIVES,

@@ -35,6 +35,7 @@ class SimulationSettings(Struct, frozen=True):
     steps: int = 2  # in that time: how often consumers use what they have, and reports are compared with servers
     drift: float = 0.0  # seconds that each pass of the loop takes: time also advances while code runs
     pillars: tuple[str, ...] = ()  # besides registration, add-ons and works
+    kinds: tuple[str, ...] = ()  # of incidents that are drawn; empty: all that its pillars have
 
     def __post_init__(self) -> None:
         if self.clusters < 1 or self.days * DAY < self.quiet + DAY:
