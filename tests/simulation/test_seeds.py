@@ -89,7 +89,7 @@ def test_authority_is_distrusted_in_a_fixed_life_of_each_further_pillar(images: 
 
 
 def test_most_new_lives_have_further_pillars_and_a_part_of_them_drift() -> None:
-    lives = list(islice(new_lives(Random(1)), 400))
+    lives = list(islice(new_lives(Random(1)), 4000))
 
     further = [life for life in lives if life.pillars]
     assert len(further) > len(lives) / 2
