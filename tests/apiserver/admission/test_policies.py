@@ -503,3 +503,25 @@ async def test_policy_that_cannot_be_read_refuses(secured_api: Any) -> None:
     code, status = await secured_api.call("POST", CONFIG_MAPS.path(namespace="default"), {"metadata": {"name": "one"}})
 
     assert (code, "failed to configure policy: KeyError('expression')" in status["message"]) == (422, True)
+
+
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        pytest.param({"matchResources": {"resourceRules": [{"operations": "CREATE"}]}}, id="rule"),
+        pytest.param({"matchResources": ["configmaps"]}, id="resources"),
+        pytest.param({"matchResources": {"namespaceSelector": {"matchLabels": "all"}}}, id="selector"),
+        pytest.param({"validationActions": "Deny"}, id="actions"),
+    ],
+)
+async def test_policy_whose_binding_cannot_be_read_stays_in_force(secured_api: Any, unreadable: Object) -> None:
+    rule = {"matchConstraints": {"resourceRules": [a_rule("configmaps")]}, "validations": [{"expression": "false"}]}
+    policy = VALIDATING_ADMISSION_POLICIES.manifest(ObjectKey.cluster("strict"), spec=rule)
+    await secured_api.call("POST", VALIDATING_ADMISSION_POLICIES.path(), policy)
+    spec = {"policyName": "strict", "validationActions": ["Deny"], **unreadable}
+
+    binding = VALIDATING_ADMISSION_POLICY_BINDINGS.manifest(ObjectKey.cluster("strict"), spec=spec)
+    await secured_api.store_unchecked(VALIDATING_ADMISSION_POLICY_BINDINGS, binding)
+    code, _ = await secured_api.call("POST", CONFIG_MAPS.path(namespace="default"), {"metadata": {"name": "one"}})
+
+    assert code == 422

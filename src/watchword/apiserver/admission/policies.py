@@ -7,9 +7,9 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import orjson
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
-from watchword.api.meta import Object, ObjectKey
+from watchword.api.meta import Object, ObjectKey, mapping_at
 from watchword.api.resources import NAMESPACES, VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
 from watchword.apiserver.access.rbac import Authorizer
 from watchword.apiserver.admission.policy_matching import (
@@ -39,13 +39,14 @@ class Binding(Struct, frozen=True):
 
     @classmethod
     def read(cls, obj: Object) -> Binding:
-        spec = obj.get("spec") or {}
-        return cls(
-            obj["metadata"]["name"],
-            str(spec.get("policyName") or ""),
-            tuple(spec.get("validationActions") or ()),
-            MatchResources.read(spec.get("matchResources") or {}),
-        )
+        """Read a binding; one that cannot be read denies whatever its policy refuses."""
+        name, spec = obj["metadata"]["name"], mapping_at(obj, "spec")
+        policy = str(spec.get("policyName") or "")
+        try:
+            actions = convert(spec.get("validationActions") or (), tuple[str, ...])
+            return cls(name, policy, actions, MatchResources.read(spec.get("matchResources") or {}))
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, its policy stays in force
+            return cls(name, policy, ("Deny",), MatchResources.read({}))
 
 
 class AdmissionPolicies(Struct):
@@ -77,14 +78,14 @@ class AdmissionPolicies(Struct):
             try:
                 self._policies[name] = compile_policy(obj)
             except Exception as error:  # noqa: BLE001 - a policy that cannot be read refuses
-                everything = MatchResources.read({})
-                self._policies[name] = Policy(name, everything, fails_closed=True, problem=repr(error))
+                self._policies[name] = Policy(name, MatchResources.read({}), fails_closed=True, problem=repr(error))
         self._bind()
 
     def _binding_changed(self, change: str, obj: Object) -> None:
-        self._bindings.pop(obj["metadata"]["name"], None)
+        binding = Binding.read(obj)
+        self._bindings.pop(binding.name, None)
         if change != "DELETED":
-            self._bindings[obj["metadata"]["name"]] = Binding.read(obj)
+            self._bindings[binding.name] = binding
         self._bind()
 
     def _bind(self) -> None:
