@@ -13,6 +13,10 @@ CONTAINER = {"name": "c", "image": "a:1"}
 LABELS = {"app": "x"}
 
 
+DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+
+
 def deployment(**spec: Any) -> Object:
     template = {"metadata": {"labels": LABELS}, "spec": {"containers": [CONTAINER]}}
     return {"spec": {"selector": {"matchLabels": LABELS}, "template": template, **spec}}
@@ -62,16 +66,41 @@ def test_empty_deployment_gets_an_error_for_each_missing_field(kind_harness: Any
 
 
 async def test_spec_and_status_change_under_their_own_endpoints(api: Any) -> None:
-    path = "/apis/apps/v1/namespaces/default/deployments"
-    await api.ask("POST", path, {"metadata": {"name": "d"}, **deployment()})
+    await api.ask("POST", DEPLOYMENT, {"metadata": {"name": "d"}, **deployment()})
     change = {"spec": {"replicas": 5}, "status": {"replicas": 3}}
-    merge = {"Content-Type": "application/merge-patch+json"}
 
-    by_status = await api.ask("PATCH", f"{path}/d/status", change, headers=merge)
-    by_spec = await api.ask("PATCH", f"{path}/d", {**change, "status": {"replicas": 4}}, headers=merge)
+    by_status = await api.ask("PATCH", f"{DEPLOYMENT}/d/status", change, headers=MERGE)
+    by_spec = await api.ask("PATCH", f"{DEPLOYMENT}/d", {**change, "status": {"replicas": 4}}, headers=MERGE)
 
     assert (by_status["spec"]["replicas"], by_status["status"]) == (1, {"replicas": 3})
     assert (by_spec["spec"]["replicas"], by_spec["status"]) == (5, {"replicas": 3})
+
+
+async def test_patch_of_a_scale_that_names_no_size_keeps_the_size(api: Any) -> None:
+    await api.ask("POST", DEPLOYMENT, {"metadata": {"name": "d"}, **deployment(replicas=3)})
+
+    scale = await api.ask("PATCH", f"{DEPLOYMENT}/d/scale", {"metadata": {}}, headers=MERGE)
+    resized = await api.ask("PATCH", f"{DEPLOYMENT}/d/scale", {"spec": {"replicas": None}}, headers=MERGE)
+
+    assert (scale["spec"], resized["spec"]) == ({"replicas": 3}, {})
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param({"spec": ["replicas"]}, 400, id="spec is a list"),
+        pytest.param({"spec": {"replicas": 1}, "metadata": "d"}, 400, id="metadata is a text"),
+        pytest.param({"spec": {"replicas": "2"}}, 422, id="size is a text"),
+    ],
+)
+async def test_scale_that_cannot_be_read_is_refused(api: Any, method: str, body: Object, code: int) -> None:
+    await api.ask("POST", DEPLOYMENT, {"metadata": {"name": "d"}, **deployment(replicas=3)})
+    headers = MERGE if method == "PATCH" else {}
+
+    refused = await api.ask(method, f"{DEPLOYMENT}/d/scale", body, headers=headers)
+
+    assert (refused["code"], (await api.ask("GET", f"{DEPLOYMENT}/d/scale"))["spec"]) == (code, {"replicas": 3})
 
 
 def test_a_job_selects_its_pods_by_its_own_uid(kind_harness: Any) -> None:

@@ -9,11 +9,10 @@ from msgspec import structs
 from watchword.api.http import Response
 from watchword.api.meta import Object, ObjectKey
 from watchword.apiserver.access.rbac import Authorizer, require
-from watchword.apiserver.serving import bodies, errors, negotiation
+from watchword.apiserver.serving import bodies, errors, negotiation, patch
 from watchword.apiserver.serving.delete import delete, read_delete_options
 from watchword.apiserver.serving.field_errors import invalid as invalid_field
 from watchword.apiserver.serving.model import ApiError, HandlerRequest, Now, ResourceKind, without_empty
-from watchword.apiserver.serving.patch import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH, patch, patch_type
 from watchword.apiserver.serving.pipeline import (
     VerbDependencies,
     VerbResult,
@@ -185,16 +184,21 @@ class ResourceServer:
             record = await self._record(request, kind)
             return negotiation.object_response(request, scale_of(orjson.loads(record.body)))
         media = bodies.media_type(request.header("content-type"))
-        scale = bodies.decode(request.body, bodies.JSON if media in (MERGE_PATCH, STRATEGIC_PATCH) else media)
-        replicas = (scale.get("spec") or {}).get("replicas") or 0
-        if type(replicas) is not int or replicas < 0:
-            error = invalid_field("spec.replicas", replicas, "must be greater than or equal to 0")
-            raise errors.invalid_kind("autoscaling", "Scale", request.info.name, [error])
+        is_patch = media in (patch.MERGE_PATCH, patch.STRATEGIC_PATCH)
+        given = bodies.decode(request.body, bodies.JSON if is_patch else media)
 
         def resize(obj: Object) -> Object:
+            scale = patch.apply_merge_patch(scale_of(obj), given) if is_patch else given
+            spec, metadata = scale.get("spec") or {}, scale.get("metadata") or {}
+            if type(spec) is not dict or type(metadata) is not dict:
+                raise errors.bad_request("the spec and the metadata of a Scale are objects")
+            replicas = spec.get("replicas") or 0
+            if type(replicas) is not int or replicas < 0:
+                error = invalid_field("spec.replicas", replicas, "must be greater than or equal to 0")
+                raise errors.invalid_kind("autoscaling", "Scale", request.info.name, [error])
             obj["spec"]["replicas"] = replicas
             # An absent revision means that any will do; a given one must still be the stored one.
-            obj["metadata"]["resourceVersion"] = (scale.get("metadata") or {}).get("resourceVersion") or ""
+            obj["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or ""
             return obj
 
         call = self._call(request, options_kind="UpdateOptions")
@@ -244,9 +248,9 @@ class ResourceServer:
         return _answer(self._tools, request, kind, answer, call.warnings)
 
     async def _patch(self, request: HandlerRequest, kind: ResourceKind) -> Response:
-        media = patch_type(request, kind)
-        call = self._call(request, options_kind="PatchOptions", apply=media == APPLY_PATCH)
-        answer = await patch(self._tools, _target(request, kind), media, request.body, call)
+        media = patch.patch_type(request, kind)
+        call = self._call(request, options_kind="PatchOptions", apply=media == patch.APPLY_PATCH)
+        answer = await patch.patch(self._tools, _target(request, kind), media, request.body, call)
         return _answer(self._tools, request, kind, answer, call.warnings)
 
     async def _delete(self, request: HandlerRequest, kind: ResourceKind) -> Response:
