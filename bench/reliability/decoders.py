@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import orjson
+from tests.helpers.derived_keys import derived_key
 
 from bench.reliability.decoder import Decoder, text_of
 from bench.reliability.driver_decoders import DRIVER_DECODERS
@@ -40,7 +41,7 @@ from watchword.pki.subjects import CertificateSubject
 from watchword.pullsecrets.pull_secret import read_dockercfg, render_dockercfg
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-KEY = PrivateKey.from_number(2**200 + 77)
+KEY = derived_key(2**200 + 77)
 AUTHORITY = Authority.make("fuzz", now=NOW, key=KEY)
 LIMITS = RequestLimits(header_bytes=4_000, body_bytes=4_000)
 JWT = (

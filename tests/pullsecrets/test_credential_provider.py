@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 from click.testing import CliRunner
+from tests.helpers.derived_keys import derived_key
 
 from watchword.api import yaml
 from watchword.cli.main import cli
 from watchword.pki.jwt import TokenSigner
-from watchword.pki.keys import PrivateKey
 from watchword.pullsecrets.credential_provider import CredentialRequestRefused, answer_request, matches_image
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TOKEN = (
-    TokenSigner(PrivateKey.from_number(7))
+    TokenSigner(derived_key(7))
     .sign({"sub": "system:serviceaccount:a:b", "iat": NOW.timestamp(), "exp": NOW.timestamp() + 3600})
     .reveal()
 )

@@ -8,9 +8,9 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.derived_keys import derived_key
 
 from watchword.pki.jwt import TokenSigner
-from watchword.pki.keys import PrivateKey
 from watchword.pullsecrets.pull_secret import (
     Corrupt,
     Credentials,
@@ -20,7 +20,7 @@ from watchword.pullsecrets.pull_secret import (
     render_dockercfg,
 )
 
-KEY = PrivateKey.from_number(7)
+KEY = derived_key(7)
 TOKEN = TokenSigner(KEY).sign({"sub": "system:serviceaccount:a:b", "iat": 1000, "exp": 4600, "aud": ["x"]})
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import orjson
 from msgspec import Struct
+from tests.helpers.derived_keys import derived_key
 from tests.helpers.fleet import BOOTSTRAP_USER
 from tests.simulation.network import is_write
 
@@ -80,7 +81,7 @@ class SeededKeys(Struct, frozen=True):
 
     def __call__(self) -> PrivateKey:
         """Return another key."""
-        return PrivateKey.from_number(self.random.getrandbits(CURVE_ORDER_BITS) + 1)
+        return derived_key(self.random.getrandbits(CURVE_ORDER_BITS) + 1)
 
 
 class PlaneImages(Struct, frozen=True):
@@ -225,7 +226,7 @@ class SimulatedPlane:
         await self.start()
 
     def _new_key(self) -> PrivateKey:
-        return PrivateKey.from_number(self._random.getrandbits(CURVE_ORDER_BITS) + 1)
+        return derived_key(self._random.getrandbits(CURVE_ORDER_BITS) + 1)
 
     def transport(self) -> InProcessTransport:
         """Return a transport without an identity: `with_identity` gives it one."""

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.helpers.derived_keys import derived_key
 from tests.helpers.leak_search import LeakSearch, SecretLeaked
 
 from watchword.pki.jwt import TokenSigner
-from watchword.pki.keys import PrivateKey
 
-KEY = PrivateKey.from_number(2**200 + 1).pem.reveal()
-TOKEN = TokenSigner(PrivateKey.from_number(2**200 + 1)).sign({"sub": "system:serviceaccount:a:b"}).reveal().encode()
+KEY = derived_key(2**200 + 1).pem.reveal()
+TOKEN = TokenSigner(derived_key(2**200 + 1)).sign({"sub": "system:serviceaccount:a:b"}).reveal().encode()
 TESTS = """
 import base64, subprocess, sys
 from watchword.api.meta import ObjectKey

@@ -113,11 +113,6 @@ class PrivateKey(Struct, frozen=True, eq=False, dict=True):
         return cls(ec.generate_private_key(ec.SECP256R1()))
 
     @classmethod
-    def from_number(cls, number: int) -> PrivateKey:
-        """Derive an EC P-256 key from a number above 0: for reproducible runs, never for a secret."""
-        return cls(ec.derive_private_key(number, ec.SECP256R1()))
-
-    @classmethod
     def generate_rsa(cls, bits: int = SHORTEST_RSA_BITS) -> PrivateKey:
         return cls(rsa.generate_private_key(public_exponent=65537, key_size=bits))
 
