@@ -39,7 +39,7 @@ from watchword.kube.errors import (
     UnsupportedMediaType,
 )
 from watchword.kube.request_sender import RetryPolicy, decode
-from watchword.kube.tokens import IssuedToken, request_token
+from watchword.kube.tokens import IssuedToken, read_published_key_ids, request_token
 from watchword.runtime.api_errors import is_kind_missing
 
 KEY = ObjectKey("n", "x")
@@ -381,6 +381,24 @@ async def test_an_issued_token_is_hidden_and_dated() -> None:
 async def test_a_token_request_granted_without_a_token_is_malformed() -> None:
     with pytest.raises(MalformedResponse, match="without a token"):
         await request_token(Server(ok({"status": {}})).client(), KEY, expiration_seconds=600)
+
+
+async def test_token_of_an_account_that_cannot_exist_is_not_requested() -> None:
+    with pytest.raises(NotFound, match="no object can have this name"):
+        await request_token(Server().client(), ObjectKey("n", ".."), expiration_seconds=600)
+
+
+@pytest.mark.parametrize(
+    ("document", "found"),
+    [
+        pytest.param({"keys": [{"kid": "a"}, {"kid": "b"}, {"kty": "EC"}]}, {"a", "b"}, id="keys"),
+        pytest.param({"keys": [{"kid": "a"}, None, 5, "kid", ["kid"]]}, {"a"}, id="what is no key is left out"),
+        pytest.param({"keys": {"kid": "a"}}, set(), id="no list"),
+        pytest.param(["keys"], set(), id="no key set"),
+    ],
+)
+async def test_read_published_key_ids(document: Any, found: set[str]) -> None:
+    assert await read_published_key_ids(Server(ok(document)).client()) == found
 
 
 async def test_an_in_process_server_sees_the_identity_and_errors_never_show_it() -> None:

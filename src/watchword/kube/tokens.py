@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from watchword.api.meta import Object, ObjectKey, list_at
+from watchword.api.meta import Object, ObjectKey, rows_at
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import parse_rfc3339
-from watchword.kube.client import Client
+from watchword.kube.client import Client, object_path
 from watchword.kube.errors import ApiStatusError, MalformedResponse, error_from_status
 from watchword.kube.request_sender import decode
 
@@ -24,7 +24,7 @@ async def read_published_key_ids(client: Client) -> frozenset[str]:
         document = orjson.loads(await client.accepting(JWKS_TYPE).read(JWKS_PATH))
     except orjson.JSONDecodeError as cause:
         raise MalformedResponse("the key set of the server is not JSON") from cause
-    return frozenset(str(row["kid"]) for row in list_at(document, "keys") if "kid" in row)
+    return frozenset(str(row["kid"]) for row in rows_at(document, "keys") if "kid" in row)
 
 
 class IssuedToken(Struct, frozen=True):
@@ -55,7 +55,7 @@ async def request_token(
     body: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     if uid:
         body["metadata"] = {"uid": uid}
-    path = SERVICE_ACCOUNTS.path(account, subresource="token")
+    path = object_path(SERVICE_ACCOUNTS, account, "token")
     answer = decode(await client.request("POST", path, body=body))
     status = answer.get("status")
     token, expiry = (status.get("token"), status.get("expirationTimestamp")) if isinstance(status, dict) else ("", "")
