@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
+from random import Random
 
 import grpc
 import grpc.aio
 import orjson
 import pytest
+from tests.helpers.fault_injection import FaultPlan, FaultyTransport, WatchFaults
 from tests.registration.grpc.grpc_hub import (
     ADDON,
     CLUSTER,
@@ -33,6 +35,7 @@ from watchword.api.resources import (
     MANIFEST_WORKS,
 )
 from watchword.kube.errors import NotFound
+from watchword.kube.transport import Transport
 from watchword.pki.keys import PrivateKey
 from watchword.testing.builders import a_cluster, an_addon
 from watchword.testing.eventually import eventually
@@ -133,6 +136,29 @@ async def test_agent_reports_a_work_and_removes_it(hub: GrpcHub) -> None:
 
     with pytest.raises(NotFound):
         await hub.client.get(MANIFEST_WORKS, key)
+
+
+async def test_work_is_released_before_the_server_has_seen_that_it_is_held(hub: GrpcHub) -> None:
+    roads: list[FaultyTransport] = []
+
+    def through(transport: Transport) -> Transport:
+        roads.append(FaultyTransport(transport, FaultPlan(), Random(1)))
+        return roads[0]
+
+    await hub.start(through=through)
+    name = await hub.accepted()
+    agent = hub.agent(name)
+    work = await hub.work(agent, "w")
+    about = {"resourceid": work["metadata"]["uid"], "resourceversion": 1, "sequenceid": "1"}
+    roads[0].plan = FaultPlan(watch=WatchFaults(stall=1.0))  # the server learns no more
+
+    for report in ("Applied", "Available"):
+        await agent.publish(f"{WORK}.status.update_request", {"conditions": [hub.condition(report)]}, **about)
+    await hub.client.delete(MANIFEST_WORKS, ObjectKey(name, "w"))
+    await agent.publish(f"{WORK}.status.update_request", {"conditions": [hub.condition("Deleted")]}, **about)
+
+    with pytest.raises(NotFound):
+        await hub.client.get(MANIFEST_WORKS, ObjectKey(name, "w"))
 
 
 async def test_report_about_an_earlier_version_of_a_work_is_ignored(hub: GrpcHub) -> None:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.conditions import is_true
-from watchword.api.meta import Object, ObjectKey, annotations_of, is_deleting, labels_of, uid_of
+from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
     CLUSTER_LEASE,
     HUB_ANNOTATIONS,
@@ -30,6 +30,7 @@ from watchword.credentials.certificates import requests
 from watchword.credentials.certificates.requests import CertificateRequestRefused
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity
 from watchword.kube.client import Client
+from watchword.kube.errors import NotFound
 from watchword.kube.request_sender import decode
 from watchword.registration.grpc.cloud_events import (
     RESOURCES,
@@ -331,15 +332,28 @@ class Publisher(Struct, frozen=True):
             return
         may_change = ResourceAccess("update", MANIFEST_WORKS, ObjectKey(cluster, ""))
         await self.objects.authorizer.authorize(published.caller, cluster, may_change)
-        if is_true({"status": status}, DELETED):
+        deleted = is_true({"status": status}, DELETED)
+        if not deleted and int(present["metadata"].get("generation") or 0) > event.number(Attribute.RESOURCE_VERSION):
+            return  # about an earlier version of the work
+        if deleted or Finalizer.MANIFEST_WORK not in finalizers_of(present):
+            present = await self._read_work(present)  # the cache may not show yet what an earlier report wrote
+        if present is None:
+            return
+        if deleted:
             await remove_finalizer(self.client, MANIFEST_WORKS, present, Finalizer.MANIFEST_WORK)
             return
-        if int(present["metadata"].get("generation") or 0) > event.number(Attribute.RESOURCE_VERSION):
-            return  # about an earlier version of the work
         if not is_deleting(present):
             present = await add_finalizer(self.client, MANIFEST_WORKS, present, Finalizer.MANIFEST_WORK)
         patch = {"metadata": {"uid": uid_of(present)}, "status": status}
         await self.client.patch(MANIFEST_WORKS, ObjectKey.of(present), patch, subresource="status")
+
+    async def _read_work(self, work: Object) -> Object | None:
+        """Return the work as it is at the API server; None when it is gone."""
+        try:
+            newest = await self.client.get(MANIFEST_WORKS, ObjectKey.of(work))
+        except NotFound:
+            return None
+        return newest if uid_of(newest) == uid_of(work) else None
 
     def _find_work(self, uid: str, cluster: str) -> Object | None:
         found = self.objects.cache.by_index(MANIFEST_WORKS, "uid", uid) if uid else []
