@@ -124,10 +124,14 @@ class Administrator:
 
     def is_stranded(self, name: str) -> bool:
         """Whether a cluster waits for a person: nothing disturbs it, and still it has no credential that is good."""
-        fleet = self.fleet
-        standing, held = fleet.standing[name], cluster_credential(fleet.members[name])
-        calm = standing.is_calm(since=fleet.elapsed - HELP_AFTER) and fleet.members[name].eks_pair is None
-        return calm and (held is None or held.expires_at <= fleet.now)
+        is_calm = self.fleet.standing[name].is_calm(since=self.fleet.elapsed - HELP_AFTER)
+        return is_calm and self.lacks_credential(name)
+
+    def lacks_credential(self, name: str) -> bool:
+        """Whether a cluster that registers by certificate has none that is good."""
+        member = self.fleet.members[name]
+        held = cluster_credential(member)
+        return member.eks_pair is None and (held is None or held.expires_at <= self.fleet.now)
 
 
 DEEDS: ContextVar[list[bool]] = ContextVar("deeds")

@@ -199,7 +199,9 @@ class Accounts(Pillar):
         whole = self.fleet.stored.get(MANAGED_SERVICE_ACCOUNTS, ObjectKey(TEAM, CREW)) if name == CREW else None
         is_present = whole is None or is_true(whole, ConditionType.ALL_ACCOUNTS_PRESENT)
         is_reported = is_true(account, ConditionType.TOKEN_REPORTED) and not is_deleting(account)
-        wrong = is_reported and is_present and accepted is False
+        # A cluster without a good credential of its own cannot take a report back: it waits for a person, who is told.
+        is_current = not self.admin.lacks_credential(member.name)
+        wrong = is_reported and is_current and is_present and accepted is False
         self.expect(f"the token of {name} is reported and refused", broken=wrong, cluster=member.name)
 
     def _says_revoked(self, uid: str) -> bool:
