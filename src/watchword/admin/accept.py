@@ -226,7 +226,7 @@ class ClusterAcceptor(Struct, frozen=True):
     async def _allowed_requests(self, admission: name_ownership.ApproveRequests, cluster: str) -> list[Object]:
         """Return the requests of the key whose tokens allow the cluster; raise `OperationRefused` when none does.
 
-        An agent whose token expired asks again, with the same key and another token.
+        An agent whose token expired repeats the request, with the same key and another token.
         """
         allowed, refusals = list[Object](), list[OperationRefused]()
         for csr in admission.requests:

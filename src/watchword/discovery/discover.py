@@ -144,15 +144,15 @@ class ClusterDiscovery(Struct, frozen=True):
             )
         async with _time_limit(method.server, self.poll_options.total):
             self.progress(f"asking {method.server} for cluster-info, without credentials")
-            heard = await self._published(self.client_factory.unverified(method.server), method.token)
-            info = validate_signed_cluster_info(heard, method)
+            published = await self._published(self.client_factory.unverified(method.server), method.token)
+            info = validate_signed_cluster_info(published, method)
             trusted = select_pinned_authorities(info, method.pins) if method.pins else info.authorities
             self.progress(
                 f"the signature of token {method.token.id} is right; asking again through the cluster's own CA"
             )
             proved = self.client_factory.verified(method.server, join_bundle(trusted))
             again = await self._published(proved, method.token)
-        if again.text != heard.text or not again.has_valid_signature_for(method.token):
+        if again.text != published.text or not again.has_valid_signature_for(method.token):
             raise errors.NotTrusted(
                 errors.DiscoveryReason.CHANGED_IN_BETWEEN,
                 "cluster-info changed between two reads: try again; if it persists, a man in the middle is possible",
@@ -166,8 +166,8 @@ class ClusterDiscovery(Struct, frozen=True):
         """
         async with _time_limit(server, self.poll_options.total):
             self.progress(f"asking {server} for cluster-info, without credentials")
-            heard = await self._published(self.client_factory.unverified(server))
-            pinned = select_pinned_authorities(read_cluster_info(heard.text), pins)
+            published = await self._published(self.client_factory.unverified(server))
+            pinned = select_pinned_authorities(read_cluster_info(published.text), pins)
             self.progress("the pin is right; asking again through the pinned CA")
             again = await self._published(self.client_factory.verified(server, join_bundle(pinned)))
         return read_cluster_info(again.text)
@@ -217,15 +217,15 @@ class ClusterDiscovery(Struct, frozen=True):
             return given
 
 
-def validate_signed_cluster_info(heard: PublishedClusterInfo, method: BootstrapTokenDiscovery) -> ClusterInfo:
+def validate_signed_cluster_info(published: PublishedClusterInfo, method: BootstrapTokenDiscovery) -> ClusterInfo:
     """Return the received ClusterInfo if the token signed it; raise the reason otherwise."""
-    if not heard.has_valid_signature_for(method.token):
+    if not published.has_valid_signature_for(method.token):
         raise errors.NotTrusted(
             errors.DiscoveryReason.SIGNATURE_WRONG,
             f"the signature of token {method.token.id} on cluster-info is wrong: the token has a typing error, or "
             "a man in the middle is possible; nothing secret was sent",
         )
-    return read_cluster_info(heard.text)
+    return read_cluster_info(published.text)
 
 
 def select_pinned_authorities(info: ClusterInfo, pins: tuple[Pin, ...]) -> tuple[Certificate, ...]:

@@ -96,8 +96,8 @@ def _health_without_problem(cluster: Cluster, requests: Sequence[Object]) -> tup
     take_over = f"another key asks for its name: watchword rejoin --take-over --cluster-name {cluster.name}"
     available = find_condition(cluster.object, ConditionType.AVAILABLE)
     if available is None or available.status != "True":
-        heard = available.message if available is not None else "its agent has not reported"
-        return InventoryHealth.FAILING, f"{heard}; {take_over}" if asked else heard
+        reported = available.message if available is not None else "its agent has not reported"
+        return InventoryHealth.FAILING, f"{reported}; {take_over}" if asked else reported
     clock = find_condition(cluster.object, ConditionType.CLOCK_SYNCED)
     if clock is not None and clock.status == "False":
         return InventoryHealth.FAILING, clock.message
@@ -109,7 +109,8 @@ def _unaccepted_cluster_health(cluster: Cluster, requests: Sequence[Object]) -> 
     if is_true(cluster.object, ConditionType.CLEANUP_SCHEDULED):
         return InventoryHealth.LEFT, "left by unjoin; will be deleted"
     if is_denied(cluster.object):
-        return InventoryHealth.DENIED, f"denied by the administrator{'; it asks again' if asked else ''}"
+        denied = "denied by the administrator"
+        return InventoryHealth.DENIED, f"{denied}; a request for its name is undecided" if asked else denied
     waits = "has asked to join" if asked else "has registered"
     return InventoryHealth.PENDING, f"{waits}: watchword accept {cluster.name}"
 

@@ -128,7 +128,7 @@ def _parameter(text: str) -> tuple[str, str]:
 
 
 def _wants_pretty(request: HandlerRequest) -> bool:
-    wish = request.parameter("pretty")
-    if wish:
-        return wish.lower() not in {"false", "0"}
+    pretty = request.parameter("pretty")
+    if pretty:
+        return pretty.lower() not in {"false", "0"}
     return request.header("user-agent").startswith(("curl", "Wget", "Mozilla/"))

@@ -71,7 +71,7 @@ class CredentialEvents(Struct, frozen=True):
             self._tell_change(delta.new, before, now)
 
     def _tell_end(self, key: ObjectKey, before: SeenCredential) -> None:
-        """Report that an add-on was removed; the removal of a cluster is reported when nothing is left of it."""
+        """Report that an add-on was removed; the removal of a cluster is reported once all its objects are gone."""
         if self.resource is MANAGED_CLUSTER_ADDONS:
             addon = self.resource.manifest(key, metadata={"uid": before.uid})
             self.events.normal(addon, "AddonRemoved", f"add-on {key} is gone, and its rights on the hub with it")
