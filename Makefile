@@ -180,7 +180,7 @@ $(DOCS_STAMP): requirements-docs.lock
 	@touch $(DOCS_STAMP)
 
 dist: setup ## build the wheel and the sdist into dist/
-	$(BIN)/python -m hatchling build
+	$(BIN)/python -m build --no-isolation
 
 helm: setup ## build Helm with Go, for the checks of the chart; instant when present
 	$(BIN)/python -m tools.helm

@@ -128,7 +128,7 @@ def install_wheels(rootfs: Path, folder: Path, extras: Sequence[str]) -> list[Co
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
     target = [f"--python-version={PYTHON}", f"--abi={abi}", "--abi=abi3", "--abi=none", *platforms]
     run([*pip, "--require-hashes", "--only-binary=:all:", *target, "-d", str(wheels), "-r", str(requirements)])
-    run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(own)])
+    run([sys.executable, "-m", "build", "--no-isolation", "--wheel", f"--outdir={own}", str(ROOT)])
     packages = rootfs / f"usr/local/lib/python{PYTHON}/dist-packages"
     components = []
     for wheel in sorted([*wheels.glob("*.whl"), *own.glob("*.whl")]):

@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 import pytest
-from hatchling.builders.wheel import WheelBuilder
 from msgspec.structs import replace
 from tests.helpers.credential_fleet import an_unsigned_token
 
@@ -217,10 +216,3 @@ def test_scripts_never_parse_markup_or_load_from_elsewhere(name: str) -> None:
     )
     assert re.findall(r"https?://", script) == []
     assert len(script.splitlines()) <= 300
-
-
-def test_wheel_holds_the_pages() -> None:
-    builder = WheelBuilder(str(ROOT))
-    listed = {file.distribution_path for file in builder.recurse_included_files()}
-
-    assert {f"watchword/dashboard/assets/{name}" for name in load_assets()} <= listed

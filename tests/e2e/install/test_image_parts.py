@@ -115,7 +115,7 @@ def test_containerfile_copies_all_that_the_wheel_is_made_of(wheel: Path, tmp_pat
     for name in copied:
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, project / name)
-    made = build("wheel", project, tmp_path)
+    made = build(project, tmp_path, "--wheel")
 
     with ZipFile(made) as ours, ZipFile(wheel) as wanted:
         assert set(ours.namelist()) == set(wanted.namelist())
