@@ -28,6 +28,7 @@ FOUND_LIVES = (
         seed=511326780, clusters=2, days=12, incidents_per_day=DENSE / 4, pillars=("aws-irsa", "operator")
     ),
     SimulationSettings(seed=719290927, clusters=3, days=20, incidents_per_day=DENSE / 4),
+    SimulationSettings(seed=869244890, clusters=1, days=20, incidents_per_day=DENSE / 2),
     SimulationSettings(seed=370702727, clusters=3, days=20, incidents_per_day=DENSE / 4, drift=DRIFT),
     SimulationSettings(seed=788371727, clusters=1, days=20, incidents_per_day=DENSE / 4, drift=DRIFT),
 )

@@ -11,14 +11,14 @@ from watchword.api.conditions import Condition, conditions_of, find_condition, i
 from watchword.api.limits import LEFT_CLUSTER_RETENTION
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, finalizers_of, is_deleting, uid_of
 from watchword.api.names import DENIED_REASON, HUB_FINALIZERS, Annotation, ConditionType
-from watchword.api.resources import MANAGED_CLUSTERS, NAMESPACES
+from watchword.api.resources import MANAGED_CLUSTERS, NAMESPACES, ROLE_BINDINGS
 from watchword.api.time import parse_rfc3339
 from watchword.api.validation import format_duration, parse_duration
 from watchword.credentials.certificates.name_ownership import read_name_owner
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, NotFound
 from watchword.registration.hub import cluster_acceptance
-from watchword.registration.hub.cluster_rbac import HubParts
+from watchword.registration.hub.cluster_rbac import HubParts, binding_keys
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import remove_finalizer, with_preconditions
 from watchword.runtime.reconcile import Done, Outcome, Reader, RetryAfter
@@ -161,7 +161,7 @@ class ClusterRemovalReconciler(Struct, frozen=True):
         with suppress(NotFound):  # another writer was faster
             if not is_deleting(obj):
                 await self.hub.client.delete(resource, key, uid=uid_of(obj))
-            elif is_abandoned(cluster.object) and finalizers_of(obj):
+            elif finalizers_of(obj) and is_abandoned(self.hub.cache, cluster):
                 await cluster_acceptance.drop_finalizers(self.hub, cluster, resource, obj)
 
     async def _release(self, cluster: Cluster) -> None:
@@ -200,10 +200,10 @@ def cleanup_priority(obj: Object) -> int:
     return min(LAST_PRIORITY, int(text.lstrip("0")[:4] or "0")) if text.isascii() and text.isdigit() else 0
 
 
-def is_abandoned(cluster: Object) -> bool:
-    """Whether no agent will come to finish: it never joined, was denied, or went silent."""
-    joined = find_condition(cluster, ConditionType.JOINED)
-    available = find_condition(cluster, ConditionType.AVAILABLE)
-    accepted = find_condition(cluster, ConditionType.HUB_ACCEPTED)
-    denied = accepted is None or accepted.status != "True"
-    return joined is None or denied or (available is not None and available.status == "Unknown")
+def is_abandoned(reader: Reader, cluster: Cluster) -> bool:
+    """Whether no agent will come to finish: it never joined, was denied, lost its rights, or went silent."""
+    joined = find_condition(cluster.object, ConditionType.JOINED)
+    available = find_condition(cluster.object, ConditionType.AVAILABLE)
+    binding = reader.get(ROLE_BINDINGS, binding_keys(cluster.name)[1]) or {}  # the one for work
+    has_rights = is_true(cluster.object, ConditionType.HUB_ACCEPTED) and binding.get("subjects")
+    return joined is None or not has_rights or (available is not None and available.status == "Unknown")
