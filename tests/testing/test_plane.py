@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import stat
 
 import pytest
 
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SELF_SUBJECT_REVIEWS
-from watchword.kube.errors import Forbidden, NotFound
+from watchword.kube.errors import Forbidden, NotFound, Unreachable
 from watchword.testing.builders import a_config_map
 from watchword.testing.errors import EventuallyTimeout, UnsupportedByPlane
 from watchword.testing.eventually import eventually, is_gone
@@ -105,6 +106,19 @@ async def test_watch_goes_on_after_a_restart(private_plane: Plane) -> None:
         await client.create(CONFIG_MAPS, a_config_map(key.name, namespace=key.namespace))
 
     assert ObjectKey.of(seen.result()) == key
+
+
+async def test_watch_ends_at_a_restart_although_its_reader_was_busy(private_plane: Plane) -> None:
+    client = private_plane.client()
+    async with asyncio.timeout(60), client.open("/api/v1/namespaces", query={"watch": "true"}) as response:
+        assert response.stream is not None
+        await anext(aiter(response.stream))
+
+        await private_plane.restart()
+
+        with contextlib.suppress(Unreachable):
+            async for _ in response.stream:
+                pass
 
 
 @pytest.mark.real_time

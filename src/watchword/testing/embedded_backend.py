@@ -145,7 +145,7 @@ class InterruptibleHandler:
 
     async def _breakable(self, stream: AsyncIterator[bytes], plane: ControlPlane) -> AsyncIterator[bytes]:
         try:
-            while True:
+            while self._plane is plane:
                 async with asyncio.timeout(None) as scope:
                     self._waiting[scope] = None
                     try:
