@@ -44,7 +44,7 @@ def cluster_credential(member: SimulatedCluster) -> HeldCredential | None:
         entry = read_held_entry(member.held())
         owner = member.name if entry is not None and entry.subject == pair.hub_role else ""
         return None if entry is None else HeldCredential("cluster", member.name, owner, EPOCH, NEVER)
-    certificate = _certificate(member.held())
+    certificate = usable_certificate(member.held())
     if certificate is None or (member.grpc is not None and member.grpc.is_lost(certificate)):
         return None
     owner = _owner(certificate.organisations)
@@ -59,7 +59,7 @@ def addon_credential(
     facts = read_bound_token(data.get(TOKEN, b"").decode(errors="replace"))
     if facts is not None:
         return HeldCredential(what, member.name, facts.subject.split(":")[2], facts.issued_at, facts.expires_at)
-    certificate = _certificate(data)
+    certificate = usable_certificate(data)
     if certificate is None:
         return None
     owner = _addons_owner(certificate.organisations, addon)
@@ -78,7 +78,8 @@ def _core(pem: bytes | None) -> bytes:
     return b"".join((pem or b"").splitlines()[1:2])
 
 
-def _certificate(data: SecretData) -> Certificate | None:
+def usable_certificate(data: SecretData) -> Certificate | None:
+    """Return the certificate of a Secret, None where it is not one with its key."""
     return _pair(data[CERTIFICATE], data[KEY]) if CERTIFICATE in data and KEY in data else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from tests.simulation.access_probes import AccessProber
@@ -75,6 +75,11 @@ class Pillar:
     def held(self) -> Iterable[HeldCredential]:
         """Yield every credential of this pillar as its holder has it."""
         return ()
+
+    def issued(self) -> Iterator[tuple[str, str, datetime]]:
+        """Yield which cluster or program renews a credential, what it is, and when it was issued."""
+        for held in self.held():
+            yield held.cluster, held.what, held.issued_at
 
     def secret_values(self) -> Iterator[tuple[str, bytes]]:
         """Yield every secret value of this pillar with what it is."""

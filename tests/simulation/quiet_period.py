@@ -17,12 +17,12 @@ MAX_WRITES_PER_ROTATION = 9
 MAX_EVENTS_PER_ROTATION = 2  # the approval of a request, and the new credential
 
 Issued = Mapping[tuple[str, str], datetime]
-"""When each credential was issued, by cluster and what it is."""
+"""When each credential was issued, by the cluster or the program that renews it and what it is."""
 
 
 def issued_at(pillars: Iterable[Pillar]) -> Issued:
     """Return when every credential was issued."""
-    return {(held.cluster, held.what): held.issued_at for pillar in pillars for held in pillar.held()}
+    return {(who, what): when for pillar in pillars for who, what, when in pillar.issued()}
 
 
 class QuietPeriod(Struct, frozen=True):
@@ -62,4 +62,4 @@ class QuietPeriod(Struct, frozen=True):
 
 def _cluster(entry: HistoryEntry) -> str:
     found = CLUSTER.search(entry.what) or CLUSTER.search(entry.actor)
-    return found.group() if found else entry.actor
+    return found.group() if found else entry.actor.partition("-")[0]  # all replicas of a program

@@ -7,11 +7,12 @@ import base64
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tests.simulation.administrator import quietly
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.grpc_hub import SimulatedGrpc
-from tests.simulation.held_credentials import cluster_credential
+from tests.simulation.held_credentials import cluster_credential, usable_certificate
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.network import ProcessRun
 from tests.simulation.pillar import Pillar
@@ -22,6 +23,7 @@ from tests.simulation.settings import DAY, HOUR, MINUTE
 from watchword.api.meta import ObjectKey
 from watchword.api.rbac import rules_of
 from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIG_MAPS, MANAGED_CLUSTERS, SECRETS
+from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.driver import ENDPOINT_CONFIG
 from watchword.kube.errors import ConfigError, KubeError, ServerError
 from watchword.pki.authority import Authority
@@ -107,6 +109,13 @@ class Grpc(Pillar):
             return parse_config(member.held().get(ENDPOINT_CONFIG, b"")).endpoint.url
         except ConfigError:
             return ""
+
+    def issued(self) -> Iterator[tuple[str, str, datetime]]:
+        """Yield the server's certificate, too, which the hub renews."""
+        yield from super().issued()
+        serving = usable_certificate(decode_data(self.grpc.stored.get(SECRETS, SERVING_SECRET)))
+        if serving is not None:
+            yield "hub", "gRPC server", serving.not_before
 
     def objections(self) -> Iterator[tuple[str, str]]:
         """No cluster has more connections than it needs."""
