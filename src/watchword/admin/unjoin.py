@@ -125,8 +125,8 @@ async def find_membership(
     data = decode_data(await client.find(SECRETS, ObjectKey(place, HUB_KUBECONFIG_SECRET)))
     if found is None and not data:
         return None
-    spoken = str(((found or {}).get("spec") or {}).get("clusterName") or "")
-    name = spoken or data.get(CLUSTER_NAME, b"").decode(errors="replace")
+    declared = str(((found or {}).get("spec") or {}).get("clusterName") or "")
+    name = declared or data.get(CLUSTER_NAME, b"").decode(errors="replace")
     if cluster and name != cluster:
         raise OperationRefused(
             f"this cluster joined as {name or klusterlet}, not as {cluster}: give --cluster-name {name}"

@@ -261,7 +261,7 @@ def decide_cluster_credential_row(
         kind = catalog.by_name[catalog.default].credential
     row = _credential_row(kind, said, cluster=cluster.name, holder=f"agent of {cluster.name}", now=now)
     if row.health is InventoryHealth.UNKNOWN:
-        row = replace(row, note=row.note or "its agent does not say how long it lives")
+        row = replace(row, note=row.note or "its agent does not report its validity")
     return replace(row, subject=find_certificate_subject(obj, requests))
 
 

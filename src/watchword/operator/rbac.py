@@ -60,9 +60,9 @@ AGENT_RULES: list[Object] = [
 """What the agent reads of its cluster, and the records it keeps."""
 
 AGENT_OWN_RIGHTS = (
-    RbacRule("credentials of the cluster and of add-ons live in Secrets", "", ("secrets",), (*READ, *APPLY)),
+    RbacRule("credentials of the cluster and of add-ons are in Secrets", "", ("secrets",), (*READ, *APPLY)),
     RbacRule(
-        "replicas elect one, add-ons show that they live",
+        "replicas elect a leader, add-ons renew leases",
         "coordination.k8s.io",
         ("leases",),
         (*READ, "create", "update"),
@@ -89,7 +89,7 @@ HUB_RIGHTS = (
     RbacRule("built-in add-ons are listed", ADDON_GROUP, ("clustermanagementaddons",), (*READ, "create", "patch")),
     RbacRule("add-ons are reported", ADDON_GROUP, ("clustermanagementaddons/status",), ("patch",)),
     RbacRule("add-ons are described there", ADDON_GROUP, ("addontemplates", "addondeploymentconfigs"), READ),
-    RbacRule("add-ons are brought by work, which agents hold", WORK_GROUP, ("manifestworks",), WRITE),
+    RbacRule("add-ons are deployed by works", WORK_GROUP, ("manifestworks",), WRITE),
     RbacRule("state is reported, by agents too", WORK_GROUP, ("manifestworks/status",), REPORT),
     RbacRule("works of add-ons have no executor", WORK_GROUP, ("manifestworks",), ("execute-as",), (UNNAMED_EXECUTOR,)),
     RbacRule(
@@ -109,7 +109,7 @@ HUB_RIGHTS = (
     RbacRule(
         "what is published for joining clusters", "", ("configmaps",), ("get",), ("cluster-info", "kube-root-ca.crt")
     ),
-    RbacRule("agents show that they live; replicas elect one", "coordination.k8s.io", ("leases",), (*READ, *CHANGE)),
+    RbacRule("agents renew leases, replicas elect a leader", "coordination.k8s.io", ("leases",), (*READ, *CHANGE)),
     RbacRule("events are recorded", "", ("events",), ("create", "patch", "update")),
     RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch", "update")),
     RbacRule(

@@ -119,9 +119,9 @@ def is_own_definition(found: Object, manager: str) -> bool:
 
 
 def validate_foreign_definition(found: Object, definition: Object) -> str:
-    """Return why another system's definition of a kind will not do; empty when it serves what is spoken here."""
-    spoken = {row["name"] for row in definition["spec"]["versions"] if row["storage"]}
-    missing = spoken - {row["name"] for row in found["spec"]["versions"] if row["served"]}
+    """Return why another system's definition of a kind is unusable; empty when it serves our storage versions."""
+    needed = {row["name"] for row in definition["spec"]["versions"] if row["storage"]}
+    missing = needed - {row["name"] for row in found["spec"]["versions"] if row["served"]}
     if not missing:
         return ""
     name = found["metadata"]["name"]

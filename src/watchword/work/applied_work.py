@@ -1,4 +1,4 @@
-"""Removes what a work had applied once its record goes, and the record once its work has vanished from the hub."""
+"""Removes the objects of a record that is deleted, and records whose work is gone from the hub."""
 
 from datetime import datetime, timedelta
 
@@ -32,7 +32,7 @@ def decide_eviction(
 
 
 class AppliedWorkReconciler(Struct):
-    """Reconciles AppliedManifestWork on the managed cluster; woken by it, by its work and by the objects in it."""
+    """Reconciles AppliedManifestWork on the managed cluster; triggered by it, its work and by the objects in it."""
 
     cluster: ApiServerConnection
     hub: ApiServerConnection
