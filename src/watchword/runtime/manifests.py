@@ -56,7 +56,7 @@ def install_policy(manager: str) -> ApplyPolicy:
 
 async def _establish_crd(client: Client, definition: Object, manager: str) -> None:
     key = ObjectKey.of(definition)
-    # Looked at first: a server reads a definition faster than it judges one, and mostly it is there.
+    # Read first: that costs a server less than to validate a definition, and mostly it is there.
     found = await client.find(CUSTOM_RESOURCE_DEFINITIONS, key)
     if found is not None and not is_own_definition(found, manager):
         objection = validate_foreign_definition(found, definition)

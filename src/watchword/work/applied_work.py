@@ -44,7 +44,7 @@ class AppliedWorkReconciler(Struct):
     clock: Clock
     grace: timedelta
     recheck: timedelta  # the hub's address may change without any event
-    works: TriggerSource  # rung when there is something to say about a work
+    works: TriggerSource  # triggered when the status of a work has to change
     trigger_source: TriggerSource = field(default_factory=TriggerSource)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
