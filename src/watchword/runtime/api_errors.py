@@ -12,8 +12,7 @@ MAX_FIELDS = 8
 def describe_api_error(error: KubeError, target: ObjectRef) -> str:
     """Return why the server refused an object, in one sentence.
 
-    The server's message about an invalid value contains the value, for a template all of it with its passwords. So the
-    sentence contains the names of the fields alone.
+    Of invalid values it names the fields alone: the server's message contains the values, and passwords in them.
     """
     if not isinstance(error, ApiStatusError):
         return "the API server cannot be asked at present"

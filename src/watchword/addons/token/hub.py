@@ -225,8 +225,7 @@ def role_name(addon: str) -> str:
 def token_manifests(addon: Addon, account: str, subjects: list[Object]) -> list[Manifest]:
     """Return the ServiceAccount of the add-on's agent on the hub, and the right to request tokens of it.
 
-    No pod runs as the account. The second rule is that of OCM, for agents that receive tokens over gRPC; an API server
-    ignores the verb.
+    No pod runs as the account. The second rule is OCM's, for tokens over gRPC; an API server ignores its verb.
     """
     key = ObjectKey(addon.cluster, role_name(addon.name))
     metadata = {
