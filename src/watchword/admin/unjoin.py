@@ -164,7 +164,7 @@ class Unjoiner(Struct, frozen=True):
         return UnjoinResult(not problem, tuple(removed), (*left, *await self._work_left()))
 
     async def _notify_hub(self, membership: ExistingMembership) -> str:
-        """Give the acceptance back with the cluster's own credential; return why that is not finished, or nothing."""
+        """Withdraw the acceptance with the cluster's own credential; return why that is not finished, or nothing."""
         if not membership.has_credential:
             return "the hub was not notified: this cluster has no credential for it"
         self.progress(f"notifying the hub that {membership.cluster} leaves")

@@ -166,7 +166,7 @@ def _unreadable_addon(obj: Object, cause: str) -> MemberRows[AddonRow]:
 
 
 def decide_cluster_row(obj: Object, requests: Sequence[Object], catalog: Catalog = CATALOG) -> ClusterRow:
-    """Return how far a cluster has come; the requests are those that carry its label."""
+    """Return the row of a cluster; the requests are those that carry its label."""
     cluster = Cluster.read(obj)
     available = find_condition(obj, ConditionType.AVAILABLE) if cluster.accepted else None
     accepted = "yes" if cluster.accepted else "denied" if is_denied(obj) else "no"

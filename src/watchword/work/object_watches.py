@@ -97,7 +97,7 @@ class _Watch(Struct):
 
 
 class ObjectWatches(Struct):
-    """A reader of single objects that knows what it has seen. `run` is a job that never ends."""
+    """Caches single objects from watches, which `run` follows until cancelled."""
 
     client: Client
     random: Random
