@@ -20,6 +20,7 @@ from watchword.api.names import (
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import RBAC_GROUP
 from watchword.registration.catalog import CATALOG
+from watchword.registration.driver import AnnotatesHubAccount
 
 READ = ("get", "list", "watch")
 CHANGE = ("create", "update", "patch", "delete")
@@ -148,7 +149,7 @@ HUB_RIGHTS = (
 
 HUB_TOKENS_RIGHTS = (
     RbacRule("tokens are checked, counted and removed in time", "", ("secrets",), (*READ, "patch", "delete")),
-    *_install("EKS reads there which role is which user", "", ("configmaps",), ("aws-auth",)),
+    *(rule for each in CATALOG.drivers if isinstance(each, AnnotatesHubAccount) for rule in each.hub_rules),
 )
 """What they may do in kube-system: nowhere else do they see a Secret."""
 

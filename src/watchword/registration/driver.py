@@ -323,7 +323,9 @@ class AnnotatesAgentAccount(Protocol):
 
 @runtime_checkable
 class AnnotatesHubAccount(Protocol):
-    """Needs annotations on the ServiceAccount of the hub's controllers."""
+    """Needs annotations on the ServiceAccount of the hub's controllers, and rights for it."""
+
+    hub_rules: tuple[RbacRule, ...]  # in kube-system
 
     def hub_account_annotations(self, settings: driver.Settings) -> Mapping[str, str]: ...
 
