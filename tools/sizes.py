@@ -1,6 +1,7 @@
 """Measures the source: `python -m tools.sizes [FOLDER]` prints sizes and the modules that are too small to stand alone.
 
-A function's length is its lines from `def` to its end, with its docstring. A fragment is a module of fewer than
+A function's length is its lines from `def` to its end, with its docstring; its depth is that of its nested branches and
+loops. The methods of a class are its public ones, properties included. A fragment is a module of fewer than
 `FRAGMENT_LINES` lines that exactly one other module imports: it belongs in its importer.
 """
 
@@ -19,6 +20,9 @@ SOURCE = ROOT / "src"
 FILE_LINES = 500
 FUNCTION_LINES = 60
 FRAGMENT_LINES = 60
+DEPTH = 3
+METHODS = 10
+PROTOCOL_METHODS = 4
 SHOWN = 10
 STANDALONE = frozenset({"__init__", "__main__"})  # names that Python itself looks for
 FRAGMENTS_ALLOWED: Mapping[str, str] = {
@@ -28,6 +32,26 @@ FRAGMENTS_ALLOWED: Mapping[str, str] = {
     "watchword.work.hub": "the hub's side of the pillar, which the process of the hub lists as it lists the others",
 }
 """Dotted module: why it stands alone all the same."""
+MANY_METHODS_ALLOWED: Mapping[str, str] = {
+    "watchword.admin.service_accounts:ServiceAccountAdmin": "one for each command about accounts",
+    "watchword.apiserver.serving.model:Registry": "the verbs",
+    "watchword.apiserver.store.log:RevisionLog": "what the one writing thread does with a file",
+    "watchword.apiserver.store.model:Store": "the store",
+    "watchword.cel.syntax:_Parser": "one for each rule of the grammar",
+    "watchword.health.hub_observer:HubObserver": "one for each kind that a view reads",
+    "watchword.http.request_parser:RequestParser": "seven callbacks of the parser library",
+    "watchword.kube.client:Client": "the verbs",
+    "watchword.registration.aws_irsa.driver:AwsIrsaDriver": "one or two for each ability of a driver",
+    "watchword.registration.catalog:Catalog": "one for each question about drivers, so that no caller names one",
+    "watchword.registration.catalog:HubDrivers": "the same on the hub",
+    "watchword.runtime.cache:Cache": "reading, indexing and registering for every kind",
+    "watchword.runtime.ensure:ObjectWriter": "the verbs of a client that write",
+    "watchword.runtime.informer_store:InformerStore": "reading, indexing and updating of one kind",
+    "watchword.runtime.work_queue:WorkQueue": "the states of a key",
+    "watchword.testing.plane:Backend": "what differs between control planes",
+    "watchword.testing.plane:Plane": "everything that a test asks of a control plane",
+}
+"""Class: why it has more methods than others."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +61,16 @@ class Function:
     module: str
     name: str
     lines: int
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Class:
+    """A class or protocol, as `module:name`, and its number of public methods."""
+
+    name: str
+    methods: int
+    is_protocol: bool
 
 
 @dataclass(frozen=True)
@@ -48,6 +82,7 @@ class Module:
     import_lines: int
     has_docstring: bool
     functions: tuple[Function, ...]
+    classes: tuple[Class, ...]
     imported: frozenset[str]  # dotted names, of modules and of what is imported from them
 
 
@@ -68,6 +103,11 @@ class Sizes:
     def largest(self) -> list[Module]:
         """All modules, the largest first."""
         return sorted(self.modules, key=lambda module: -module.lines)
+
+    def wide_classes(self) -> list[str]:
+        """Return the classes with more methods than a class, or a protocol, should have."""
+        classes = (found for module in self.modules for found in module.classes)
+        return [each.name for each in classes if each.methods > (PROTOCOL_METHODS if each.is_protocol else METHODS)]
 
     def fragments(self) -> dict[str, str]:
         """Return each fragment and its importer."""
@@ -110,6 +150,7 @@ def read_module(path: Path, name: str) -> Module:
         import_lines=sum(line_count(node) for node in imports),
         has_docstring=ast.get_docstring(tree) is not None,
         functions=tuple(functions_of(tree, name)),
+        classes=tuple(classes_of(tree, name)),
         imported=frozenset(target for node in imports for target in imported_names(node)),
     )
 
@@ -123,8 +164,30 @@ def functions_of(tree: ast.AST, module: str, outer: str = "") -> Iterator[Functi
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             name = f"{outer}.{node.name}".removeprefix(".")
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield Function(module, name, line_count(node))
+            yield Function(module, name, line_count(node), depth_of(node))
         yield from functions_of(node, module, name)
+
+
+def depth_of(node: ast.AST) -> int:
+    """Return how deeply branches and loops are nested in a function, without those of inner functions."""
+    deepest = 0
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        is_elif = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
+        is_block = isinstance(child, ast.If | ast.For | ast.AsyncFor | ast.While | ast.Match) and not is_elif
+        deepest = max(deepest, depth_of(child) + is_block)
+    return deepest
+
+
+def classes_of(tree: ast.Module, module: str) -> Iterator[Class]:
+    """Yield the classes of a module, without inner ones."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+            public = [each for each in methods if not each.name.startswith("_")]
+            is_protocol = any(ast.unparse(base) == "Protocol" for base in node.bases)
+            yield Class(f"{module}:{node.name}", len(public), is_protocol)
 
 
 def line_count(node: ast.stmt) -> int:

@@ -88,7 +88,7 @@ def _print_row(task: Task, kubeconfig: Path) -> list[Line]:
     """Run the task with every subject in turn, several rounds, and print the best of each."""
     costs: dict[str, list[Cost]] = {name: [] for name in SUBJECTS}
     for number in range(ROUNDS):
-        for name in list(SUBJECTS)[:: -1 if number % 2 else 1]:  # nobody always comes first
+        for name in list(SUBJECTS)[:: -1 if number % 2 else 1]:  # no subject always comes first
             costs[name].append(_measure(name, task, kubeconfig))
     lines = _lines(task, costs)
     for line in lines:

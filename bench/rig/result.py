@@ -26,7 +26,7 @@ class Result:
     parameters: Mapping[str, int]
     objects: int
     wall_seconds: float  # from the first request of the trigger to the event that completes the work
-    trigger_seconds: float  # how long sending the trigger took: nobody can be faster
+    trigger_seconds: float  # how long sending the trigger took: a lower bound for every subject
     settle_seconds: float  # from done until the subject was quiet
     requests: Mapping[str, int]  # of the subject until it was quiet, by cluster
     requests_by_action: Mapping[str, int]

@@ -297,7 +297,7 @@ LEAVING = an_addon("a", cluster="c1", annotations=BY_STRATEGY, deletionTimestamp
         pytest.param(a_kind(), IN, INSTALLED, True, InstallationStep.NOTHING, id="there as it should be"),
         pytest.param(a_kind(), IN, INSTALLED, False, InstallationStep.DISABLE, id="no longer chosen"),
         pytest.param(
-            a_kind(), IN, INSTALLED, None, InstallationStep.NOTHING, id="people choose from now on, or nobody knows"
+            a_kind(), IN, INSTALLED, None, InstallationStep.NOTHING, id="installed by hand from now on, or unknown"
         ),
         pytest.param(
             a_kind(), OPTED_OUT, INSTALLED, True, InstallationStep.NOTHING, id="opted out with the add-on there"

@@ -37,7 +37,7 @@ ADDON = Addon.read(an_addon("a", cluster="c", uid="this", creationTimestamp="202
             False,
             id="owned by other",
         ),
-        pytest.param({"creationTimestamp": "2026-01-01T00:00:10Z"}, True, id="younger and nobody's"),
+        pytest.param({"creationTimestamp": "2026-01-01T00:00:10Z"}, True, id="younger, without owner"),
         pytest.param({"ownerReferences": [{"uid": "this"}]}, True, id="owned"),
     ],
 )

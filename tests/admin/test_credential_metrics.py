@@ -112,7 +112,7 @@ async def test_one_refusal_is_counted_once_however_often_it_is_seen() -> None:
             0.2,
             id="issued before a restart",
         ),
-        pytest.param(ValidCredential(START, START + 2 * DAY), 0.0, id="nobody knows when it was issued"),
+        pytest.param(ValidCredential(START, START + 2 * DAY), 0.0, id="unknown time of issue"),
         pytest.param(issued(START - 11 * DAY), 0.0, id="too late"),
         pytest.param(ValidCredential(None, None), 1.0, id="does not expire"),
     ],

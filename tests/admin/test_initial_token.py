@@ -36,7 +36,7 @@ def test_a_token_is_found_again(record: TokenRecord, wish: TokenSpec) -> None:
 @pytest.mark.parametrize(
     ("record", "wish"),
     [
-        pytest.param(replace(EARLIER, description="mine"), TokenSpec(), id="somebody else's"),
+        pytest.param(replace(EARLIER, description="mine"), TokenSpec(), id="of another program"),
         pytest.param(replace(EARLIER, expires=NOW + timedelta(hours=11)), TokenSpec(), id="soon to expire"),
         pytest.param(replace(EARLIER, expires=NOW), TokenSpec(), id="expired"),
         pytest.param(replace(EARLIER, expires=None), TokenSpec(), id="for ever, when a day is wanted"),

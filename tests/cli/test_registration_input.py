@@ -65,20 +65,20 @@ ADDRESS = ["--hub-apiserver", "https://h", "--hub-token", TOKEN]
         pytest.param(
             [*JOIN, "--node-name", "n", "--cluster-name", "a", "--credential-file", "x"], "one of them", id="both joins"
         ),
-        pytest.param(["accept"], "name the cluster: --clusters", id="accept nobody"),
+        pytest.param(["accept"], "name the cluster: --clusters", id="accept without a name"),
         pytest.param(["accept", "--clusters", "a,B"], "not a DNS label", id="accept a bad name"),
         pytest.param(["accept", "-c", "a,b", "--request", "x"], "--request belongs to one", id="one request for two"),
         pytest.param(["accept", "-c", "a", "--wait", "--timeout", "1d"], "24h, 90m", id="an unknown unit"),
         pytest.param(["deny"], "say what to deny", id="deny nothing"),
         pytest.param(["deny", "-c", "a", "--request", "x"], "say what to deny", id="deny both"),
-        pytest.param(["unjoin"], "name the cluster: --cluster-name", id="unjoin nobody"),
-        pytest.param(["rejoin"], "name the cluster: --cluster-name", id="rejoin nobody"),
+        pytest.param(["unjoin"], "name the cluster: --cluster-name", id="unjoin without a name"),
+        pytest.param(["rejoin"], "name the cluster: --cluster-name", id="rejoin without a name"),
         pytest.param(["rejoin", "--cluster-name", "a"], "say how to find the cluster", id="rejoin without a hub"),
         pytest.param(
             ["init", "--registration-auth", "csr,pigeon"], "choose one of aws-irsa, csr", id="init for one more"
         ),
         pytest.param(
-            ["init", "--registration-auth", "magic"], "choose one of aws-irsa, csr", id="init for nobody knows what"
+            ["init", "--registration-auth", "magic"], "choose one of aws-irsa, csr", id="init with an unknown driver"
         ),
         pytest.param(["init", "--token", "abcdef.0123456789abcdef"], "printed in manuals", id="a sample token"),
         pytest.param(["init", "--token", "short"], "malformed", id="init with a malformed token"),

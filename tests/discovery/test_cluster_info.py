@@ -93,7 +93,7 @@ OURS = "watchword.dev/endpoints"
         pytest.param(_set_cluster("certificate-authority-data", "aGk="), "authority-data", id="no certificate"),
         pytest.param(_set_cluster("certificate-authority-data", [1]), "authority-data", id="a list"),
         pytest.param(_set_cluster("certificate-authority-data", ""), "authority-data", id="no authority"),
-        pytest.param(_extension(name="other", extension={}), "extensions", id="somebody else's extension"),
+        pytest.param(_extension(name="other", extension={}), "extensions", id="extension of another program"),
         pytest.param(_extension(name=OURS, extension=[]), "extensions", id="an extension of another form"),
         pytest.param(_extension(name=OURS, extension={"servers": ["http://x"]}), "extensions", id="http among them"),
         pytest.param(_extension(name=OURS, extension={"servers": ["https://x"] * 99}), "extensions", id="too many"),

@@ -103,7 +103,7 @@ async def test_what_does_not_prove_itself_is_refused_at_once(
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        pytest.param({"up": False}, DiscoveryReason.SERVER_UNREACHABLE, id="nobody there"),
+        pytest.param({"up": False}, DiscoveryReason.SERVER_UNREACHABLE, id="no server"),
         pytest.param({"data": None}, DiscoveryReason.CLUSTER_INFO_MISSING, id="no cluster-info"),
         pytest.param({"data": {"x": "y"}}, DiscoveryReason.CLUSTER_INFO_MISSING, id="an empty one"),
         pytest.param({"data": {"kubeconfig": TEXT}}, DiscoveryReason.SIGNATURE_MISSING, id="not signed for us"),

@@ -25,7 +25,7 @@ TOLD = CredentialValidity(START, START + 100 * DAY, START + 50 * DAY)
     ("judge", "validity", "age", "expected"),
     [
         pytest.param(
-            decide_renewed_health, CredentialValidity(), 0, InventoryHealth.UNKNOWN, id="nobody says how long it lives"
+            decide_renewed_health, CredentialValidity(), 0, InventoryHealth.UNKNOWN, id="validity is not reported"
         ),
         pytest.param(decide_renewed_health, YEAR, 100, InventoryHealth.EXPIRED, id="expired to the second"),
         pytest.param(decide_renewed_health, YEAR, 85, InventoryHealth.OVERDUE, id="past 80 % and the tolerance"),

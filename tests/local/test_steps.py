@@ -36,9 +36,9 @@ def a_request(cluster: str, *conditions: str) -> Object:
 @pytest.mark.parametrize(
     ("cluster", "requests", "expected"),
     [
-        pytest.param(None, [a_request("edge")], False, id="has not introduced itself"),
+        pytest.param(None, [a_request("edge")], False, id="has no ManagedCluster"),
         pytest.param(a_cluster(), [], False, id="has not asked yet"),
-        pytest.param(a_cluster(), [a_request("other")], False, id="somebody else has asked"),
+        pytest.param(a_cluster(), [a_request("other")], False, id="another cluster has asked"),
         pytest.param(a_cluster(), [a_request("edge")], True, id="has asked"),
         pytest.param(a_cluster(), [a_request("edge", "Approved")], True, id="killed between approval and acceptance"),
         pytest.param(a_cluster(accepted=True), [], True, id="accepted in an earlier life"),

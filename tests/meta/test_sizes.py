@@ -1,12 +1,23 @@
-"""The limits of the style page: no file and no function is too long, and each module says why it exists."""
+"""The limits of the style page: sizes of files, functions and classes, and each module says why it exists."""
 
 from __future__ import annotations
 
 import tomllib
 from functools import cache
 from pathlib import Path
+from statistics import median, quantiles
 
-from tools.sizes import FILE_LINES, FRAGMENTS_ALLOWED, FUNCTION_LINES, SOURCE, Sizes, measure, report
+from tools.sizes import (
+    DEPTH,
+    FILE_LINES,
+    FRAGMENTS_ALLOWED,
+    FUNCTION_LINES,
+    MANY_METHODS_ALLOWED,
+    SOURCE,
+    Sizes,
+    measure,
+    report,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +48,21 @@ def test_no_function_is_too_long() -> None:
     found = [f"{function.module}:{function.name}" for function in whole().functions if function.lines > FUNCTION_LINES]
 
     assert found == []
+
+
+def test_most_functions_are_short() -> None:
+    lengths = [function.lines for function in whole().functions]
+
+    assert median(lengths) <= 8
+    assert quantiles(lengths, n=20)[-1] <= 35
+
+
+def test_no_function_is_nested_too_deeply() -> None:
+    assert [f"{each.module}:{each.name}" for each in whole().functions if each.depth > DEPTH] == []
+
+
+def test_class_with_many_methods_has_a_reason() -> None:
+    assert sorted(whole().wide_classes()) == sorted(MANY_METHODS_ALLOWED)
 
 
 def test_source_as_a_whole_keeps_its_limits() -> None:
@@ -83,3 +109,16 @@ def test_report_names_the_longest_function_and_the_lines_of_imports(tmp_path: Pa
     assert "lines of import statements: 3" in printed
     assert [(found.name, found.lines) for found in sizes.functions] == [("A.b", 3), ("A.b.c", 2)]
     assert printed[-1] == "modules of fewer than 60 lines with one importer: 0"
+
+
+def test_depth_counts_branches_and_loops_but_no_elif(tmp_path: Path) -> None:
+    source = "def a(x):\n    if x:\n        pass\n    elif x:\n        for _ in x:\n            pass\n"
+
+    assert [function.depth for function in write(tmp_path, alone=source).functions] == [2]
+
+
+def test_class_and_protocol_with_many_methods_are_found(tmp_path: Path) -> None:
+    methods = "".join(f"    def m{number}(self): ...\n" for number in range(5))
+    sizes = write(tmp_path, alone=f"class A:\n{methods * 2}\nclass B(Protocol):\n{methods}\nclass C:\n{methods * 3}")
+
+    assert sizes.wide_classes() == ["alone:B", "alone:C"]

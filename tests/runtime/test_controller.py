@@ -431,8 +431,8 @@ async def test_draining_gives_up_at_its_bound() -> None:
     ("error", "expected"),
     [
         pytest.param(Terminal("x"), RequeueDecision(ReconcileResult.TERMINAL, retry=False), id="retrying cannot help"),
-        pytest.param(Conflict("x", code=409), RequeueDecision(ReconcileResult.CONFLICT), id="somebody was faster"),
-        pytest.param(ServerError("x", code=500), RequeueDecision(ReconcileResult.ERROR), id="the server is in problem"),
+        pytest.param(Conflict("x", code=409), RequeueDecision(ReconcileResult.CONFLICT), id="conflict"),
+        pytest.param(ServerError("x", code=500), RequeueDecision(ReconcileResult.ERROR), id="the server fails"),
         pytest.param(Unreachable("x"), RequeueDecision(ReconcileResult.ERROR), id="no answer"),
         pytest.param(
             throttled(7), RequeueDecision(ReconcileResult.ERROR, at_least=timedelta(seconds=7)), id="asked to wait"

@@ -148,13 +148,13 @@ async def test_only_responses_to_writes_are_cached() -> None:
         pytest.param(b"[]", [], id="not a Status"),
         pytest.param(b'{"details": {"causes": "none"}}', [], id="not causes"),
         pytest.param(
-            b'{"reason": "Conflict", "message": "the object has been modified"}', [], id="somebody was faster"
+            b'{"reason": "Conflict", "message": "the object has been modified"}', [], id="another writer was faster"
         ),
         pytest.param(refusal('conflict with "kubectl"', 'conflict with "kubectl" using v1'), ["kubectl"], id="one"),
         pytest.param(
             refusal('conflict with "a" with subresource "status" using v1', 'conflict with "b"'), ["a", "b"], id="two"
         ),
-        pytest.param(refusal("conflict with everybody"), [], id="nobody named"),
+        pytest.param(refusal("conflict with everybody"), [], id="no manager named"),
     ],
 )
 def test_conflicting_managers(body: bytes, expected: list[str]) -> None:

@@ -27,7 +27,7 @@ MAX_ENTRIES = 4000
 ANY = re.compile("")
 
 PASSES_OF_A_RESPONSE = 3
-"""Of the loop: so late is the response to a write that somebody expects."""
+"""Passes of the loop from a write to its response, which a task awaits."""
 
 
 class HistoryEntry(Struct, frozen=True):

@@ -40,7 +40,7 @@ class InvariantChecker:
             self.violations.add(objection)
 
     def _check_held(self, held: HeldCredential) -> None:
-        """Nobody holds the credential of another, and none expires while its hub was reachable long enough."""
+        """No member holds a credential of another, and none expires while its hub was reachable long enough."""
         name = held.cluster
         if held.owner != name:
             self.violations.add(f"the {held.what} credential held by {name} is that of {held.owner!r}", name)

@@ -57,7 +57,7 @@ def test_a_fleet_gets_over_it(images: PlaneImages, kind: str, pillar: str) -> No
                 an_incident("object_deleted", amount=0.5),
                 an_incident("object_deleted", amount=0.7),
             ),
-            id="a binding that somebody deleted was held by its finalizer for ever",
+            id="a deleted binding was held by its finalizer for ever",
         ),
         pytest.param(
             (

@@ -95,7 +95,7 @@ def test_absent_object_is_not_validated() -> None:
     ("type_", "statuses", "expected"),
     [
         pytest.param("Done", ("True", "False", "Unknown"), "False", id="one no"),
-        pytest.param("Done", ("True", "Unknown"), "Unknown", id="one that nobody can tell"),
+        pytest.param("Done", ("True", "Unknown"), "Unknown", id="one is unknown"),
         pytest.param("Done", ("True", "True"), "True", id="all"),
         pytest.param("Progressing", ("True", "False", "Unknown"), "True", id="one progresses"),
         pytest.param("Progressing", ("False", "Unknown"), "Unknown", id="one may progress"),

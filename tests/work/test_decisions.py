@@ -37,8 +37,8 @@ def owned(*owners: str, uid: str = "u", deleting: bool = False) -> Object:
     [
         pytest.param(None, False, RemovalAction.NOTHING, id="gone"),
         pytest.param(owned("ours", uid="other"), False, RemovalAction.NOTHING, id="a namesake"),
-        pytest.param(owned(), False, RemovalAction.NOTHING, id="nobody's"),
-        pytest.param(owned("theirs"), False, RemovalAction.NOTHING, id="somebody else's"),
+        pytest.param(owned(), False, RemovalAction.NOTHING, id="without owner"),
+        pytest.param(owned("theirs"), False, RemovalAction.NOTHING, id="of another owner"),
         pytest.param(owned("ours", "theirs"), False, RemovalAction.DISOWN, id="shared"),
         pytest.param(owned("ours"), True, RemovalAction.DISOWN, id="orphaned"),
         pytest.param(owned("ours", deleting=True), False, RemovalAction.WAIT, id="on its way out"),
@@ -103,7 +103,7 @@ def test_no_more_is_followed_than_allowed() -> None:
     ("executor", "expected"),
     [
         pytest.param({"subject": {"type": "User", "name": "root"}}, None, id="a user"),
-        pytest.param({"subject": {"type": "ServiceAccount"}}, None, id="nobody in particular"),
+        pytest.param({"subject": {"type": "ServiceAccount"}}, None, id="no executor named"),
     ],
 )
 def test_an_executor_that_is_not_an_account_is_refused(executor: Object, expected: None) -> None:

@@ -1,4 +1,4 @@
-"""Hands tokens to tools that keep their own list of clusters, and keeps that list right."""
+"""Exports tokens to tools with a list of clusters of their own, and keeps that list up to date."""
 
 import asyncio
 import base64

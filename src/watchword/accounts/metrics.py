@@ -1,4 +1,4 @@
-"""What is counted of managed service accounts by the hub: how they stand, and how long their revocation takes."""
+"""Metrics of managed service accounts on the hub: their phases, and how long their revocation takes."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -18,7 +18,7 @@ WHERE = "of a managed service account"
 
 
 class AccountPhase(StrEnum):
-    """How an account stands."""
+    """The phase of an account."""
 
     WAITING = "waiting"  # no agent has said anything of it
     REPORTED = "reported"

@@ -92,7 +92,7 @@ class StepResult(Struct, frozen=True):
 class AddonStep(Protocol):
     """One part of what the hub does for an add-on; it acts, and leaves the add-on's status to the reconciler.
 
-    What it raises delays the other steps no more than what it returns.
+    The other steps run although one raises.
     """
 
     @property

@@ -1,1 +1,1 @@
-"""A whole fleet in one process: hub, clusters and agents."""
+"""What an administrator does to a fleet: init, join, accept, deny, rotate, revoke, back up."""

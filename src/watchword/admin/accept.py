@@ -181,7 +181,9 @@ class ClusterAcceptor(Struct, frozen=True):
             try:
                 return await self.accept(name)
             except (NotFoundOnHub, NotReady) as early:
-                why = str(early).partition(":")[0]
+                why = f"cluster {name} has not asked for a certificate yet"
+                if isinstance(early, NotFoundOnHub):
+                    why = f"no cluster {name} has asked to join"
                 raise PollAgain(why, NotReady(f"{why}: {await self._find_server_problem() or MEMBER_HINT}")) from early
 
         decision = await poll_until(look, PollOptions(waiter.left(), pause=timedelta(seconds=2)), self.progress)

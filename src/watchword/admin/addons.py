@@ -166,4 +166,4 @@ def validate_addon_available(found: Object | None) -> str:
     what = f"add-on {row.name} on {row.cluster}"
     if row.health is not InventoryHealth.GOOD:
         return f"{what}: {row.note}"
-    return "" if row.available == "yes" else f"{what} has not said that it is available"
+    return "" if row.available == "yes" else f"{what} has not reported that it is available"

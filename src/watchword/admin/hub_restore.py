@@ -130,7 +130,7 @@ def without_revoked(kind: Resource, saved: Object, present: Object | None) -> Ob
 
 
 def restore_cluster(saved: Object, present: Object | None) -> Object:
-    """A cluster that was denied or deleted comes back without acceptance; the key of today keeps the name."""
+    """Return the cluster to restore: not accepted if denied or deleted since; its present key stays on record."""
     if present is not None:
         saved = _with_hub_annotations(saved, present)
     if mapping_at(present, "spec").get("hubAcceptsClient") is True:

@@ -38,7 +38,7 @@ AGENT_TO_HUB = "agentToHub"
 
 
 class HubSetup(Struct, frozen=True):
-    """What a hub should be like; what is empty or None stays as it is, or takes its default on a new hub."""
+    """The wanted settings of a hub; what is empty or None stays as it is, or takes its default on a new hub."""
 
     info: ClusterInfo  # published to joining clusters
     drivers: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""From a cluster to a hub that others can join: what `init` does, step by step."""
+"""Makes a cluster a hub that others can join: the steps of `init`."""
 
 import contextlib
 import hmac

@@ -1,4 +1,4 @@
-"""Says everything about one credential that is known without showing it."""
+"""Describes one credential without showing it."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -255,7 +255,7 @@ def validate_joined(found: Object | None) -> str:
 
 
 class JoinWait(Struct, frozen=True):
-    """Waits until the hub says that this cluster has joined; names the pod that is in the way until then."""
+    """Waits until the hub says that this cluster has joined; names the pod that does not run meanwhile."""
 
     client: Client  # this cluster
     hub: Client  # with the bootstrap credential, which may read but not watch

@@ -1,4 +1,4 @@
-"""What people do with managed service accounts on a hub."""
+"""Operations of an administrator on the managed service accounts of a hub."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ HOLDING = (Finalizer.ACCOUNT, Finalizer.ACCOUNT_REPLICAS)
 
 
 class ServiceAccountAdmin(Struct, frozen=True):
-    """Creates, finds, deletes and empowers managed service accounts."""
+    """Creates, finds and deletes managed service accounts, and grants them rights on clusters."""
 
     client: Client
     progress: Progress = field(default=ignore_progress)

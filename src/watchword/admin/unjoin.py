@@ -125,8 +125,8 @@ async def find_membership(
     data = decode_data(await client.find(SECRETS, ObjectKey(place, HUB_KUBECONFIG_SECRET)))
     if found is None and not data:
         return None
-    spoken = str(((found or {}).get("spec") or {}).get("clusterName") or "")
-    name = spoken or data.get(CLUSTER_NAME, b"").decode(errors="replace")
+    declared = str(((found or {}).get("spec") or {}).get("clusterName") or "")
+    name = declared or data.get(CLUSTER_NAME, b"").decode(errors="replace")
     if cluster and name != cluster:
         raise OperationRefused(
             f"this cluster joined as {name or klusterlet}, not as {cluster}: give --cluster-name {name}"
@@ -164,7 +164,7 @@ class Unjoiner(Struct, frozen=True):
         return UnjoinResult(not problem, tuple(removed), (*left, *await self._work_left()))
 
     async def _notify_hub(self, membership: ExistingMembership) -> str:
-        """Give the acceptance back with the cluster's own credential; return why that is not finished, or nothing."""
+        """Withdraw the acceptance with the cluster's own credential; return why that is not finished, or nothing."""
         if not membership.has_credential:
             return "the hub was not notified: this cluster has no credential for it"
         self.progress(f"notifying the hub that {membership.cluster} leaves")

@@ -1,4 +1,4 @@
-"""Upgrades the hub and the agents of a cluster to another image: first what is to be done, then the doing."""
+"""Upgrades the hub and the agents of a cluster to another image: first the plan, then its steps."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A managed service account as the hub and the agents of the add-on speak of it."""
+"""ManagedServiceAccount and its Secret, as hub and agents read and write them."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def cluster_group_plain(cluster: str) -> str:
 
 
 def cloud_agent_user(cluster: str) -> str:
-    """Return the user of an agent whose identity a cloud vouches for, where users may not begin with `system:`."""
+    """Return the user of an agent that a cloud authenticates; such users may not begin with `system:`."""
     return f"{cluster_group_plain(cluster)}:agent"
 
 

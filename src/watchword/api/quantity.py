@@ -10,7 +10,7 @@ UNITS = {
     **{unit: Fraction(scale) for unit, scale in _BINARY.items()},
     **{unit: Fraction(10) ** power for unit, power in _DECIMAL.items()},
 }
-"""What one of each unit is worth."""
+"""The value of one of each unit."""
 
 _LARGEST = 2**63 - 1
 _LONGEST = 128  # digits beyond this change nothing and cost time

@@ -54,8 +54,6 @@ def command() -> None:
       watchword manifests crds | kubectl apply --server-side -f -
       watchword manifests crds | kubectl wait --for=condition=Established -f -
       watchword manifests hub | kubectl apply --server-side -f -
-
-    Each right in it is needed, and none is handed on.
     """  # noqa: D301 - \b is the mark of click for lines that are kept
 
 
@@ -193,7 +191,7 @@ def registry_auth_key(output: str) -> None:
 @_image
 @_output
 def dashboard(output: str, **flags: Any) -> None:
-    """Print the web dashboard, to which each person signs in with a token and sees what it may read."""
+    """Print the web dashboard: each user signs in with a token and sees what the token may read."""
     _print(dashboard_bundle(DashboardBundleOptions(**flags)), output)
 
 

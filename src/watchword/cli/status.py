@@ -183,7 +183,7 @@ def render_inventory(
     most: int = MAX_HEALTHY_ROWS,
     color: bool = False,
 ) -> str:
-    """Return everything as tables, or as a document; a terminal is spared most of what is well."""
+    """Return everything as tables, or as a document; a terminal gets only some of the healthy rows."""
     form = request.output
     if form not in TABLES:
         return format_document(inventory_document(inventory, now), form)

@@ -49,7 +49,7 @@ def decide_object_rows(
 
 
 class NumberedEvent(Struct, frozen=True, gc=False):
-    """An event with the object that tells of it; no two share a number."""
+    """An event and the object from which it was read; no two share a number."""
 
     number: int
     event: FleetEvent
@@ -61,7 +61,7 @@ class NumberedEvent(Struct, frozen=True, gc=False):
 
 
 class RecentEvents(Struct):
-    """Events by time; an event keeps its number while its object tells of it."""
+    """Events by time; an event keeps its number while its object contains it."""
 
     revision: int = 0
     _ordered: list[NumberedEvent] = field(default_factory=list)

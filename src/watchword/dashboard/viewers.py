@@ -1,4 +1,4 @@
-"""Who looks at the dashboard, and what they may see: refreshed while they look."""
+"""The sessions of the dashboard, and what each may see: refreshed while it is open."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ REVIEWED_EVERY = timedelta(seconds=60)
 
 
 class OwnRights(Struct):
-    """Everyone who has the one-time address sees what this kubeconfig may read."""
+    """Every session sees what this kubeconfig may read; a one-time address opens it."""
 
     client: Client
     clock: Clock
@@ -173,7 +173,7 @@ class Review(Struct, frozen=True):
 
 
 class ReviewedRights(Struct):
-    """Everyone sees what the API server allows them: TokenReview at sign-in, then SubjectAccessReview."""
+    """A session sees what the API server allows its user: TokenReview at sign-in, then SubjectAccessReview."""
 
     client: Client
     clock: Clock

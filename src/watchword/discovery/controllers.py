@@ -46,7 +46,7 @@ def decide_signatures(
     """Compare the signatures that are there with those that must be.
 
     Everything is decided at once, so that any number of changes is one write. A text that does not name
-    this cluster's own authorities is not vouched for: its signatures are taken away.
+    this cluster's own authorities is not signed: its signatures are removed.
     """
     data: Mapping[str, str] = config_map.get("data") or {}
     text = data.get(bootstrap.KUBECONFIG_KEY)

@@ -40,7 +40,7 @@ class PollOptions(Struct, frozen=True):
 
 
 class PollAgain(Exception):
-    """Raised by an attempt that is worth repeating; `then` is raised when time is up."""
+    """Raised by an attempt that is to be repeated; `then` is raised when time is up."""
 
     def __init__(self, what: str, then: Exception) -> None:
         super().__init__(what)
@@ -48,7 +48,7 @@ class PollAgain(Exception):
 
 
 async def poll_until(look: Callable[[], Awaitable[T]], poll_options: PollOptions, progress: Progress) -> T:
-    """Look now and then until something is seen; after the last look its reason is raised."""
+    """Call `look` until it returns, with growing pauses; raise the reason of the last call when time is up."""
     loop = asyncio.get_running_loop()
     ends = loop.time() + poll_options.total.total_seconds()
     pause = poll_options.first_pause.total_seconds() / 2

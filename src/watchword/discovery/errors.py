@@ -1,4 +1,4 @@
-"""What can go wrong between an address and a trusted cluster.
+"""The errors of discovery and of TLS bootstrap.
 
 DiscoveryError                  carries a `DiscoveryReason` and ends with what to do next
 ├── BootstrapTokenRefused                a token that is malformed, weak, or bound to others

@@ -1,4 +1,4 @@
-"""A bootstrap token as a Secret in kube-system: written, and read with suspicion."""
+"""A bootstrap token as a Secret in kube-system: written, and validated when it is read."""
 
 import base64
 import binascii

@@ -166,7 +166,7 @@ def _unreadable_addon(obj: Object, cause: str) -> MemberRows[AddonRow]:
 
 
 def decide_cluster_row(obj: Object, requests: Sequence[Object], catalog: Catalog = CATALOG) -> ClusterRow:
-    """Return how far a cluster has come; the requests are those that carry its label."""
+    """Return the row of a cluster; the requests are those that carry its label."""
     cluster = Cluster.read(obj)
     available = find_condition(obj, ConditionType.AVAILABLE) if cluster.accepted else None
     accepted = "yes" if cluster.accepted else "denied" if is_denied(obj) else "no"
@@ -261,7 +261,7 @@ def decide_cluster_credential_row(
         kind = catalog.by_name[catalog.default].credential
     row = _credential_row(kind, said, cluster=cluster.name, holder=f"agent of {cluster.name}", now=now)
     if row.health is InventoryHealth.UNKNOWN:
-        row = replace(row, note=row.note or "its agent does not say how long it lives")
+        row = replace(row, note=row.note or "its agent does not report its validity")
     return replace(row, subject=find_certificate_subject(obj, requests))
 
 

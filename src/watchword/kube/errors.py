@@ -1,4 +1,4 @@
-"""What can go wrong when speaking to an API server.
+"""The errors of requests to an API server.
 
 KubeError
 ├── ConfigError           the kubeconfig or credential cannot be used

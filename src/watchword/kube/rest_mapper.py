@@ -49,7 +49,7 @@ class RestMapper(Struct):
         return found or next(filter(is_wanted, (await self._read(api_version)).resources), None)
 
     def forget(self, resource: Resource) -> None:
-        """Doubt what is known of a resource's group: the server denies its path."""
+        """Drop the discovery document of a resource's group: the server answers its path with 404."""
         self._documents.pop(resource.api_version, None)
 
     async def _read(self, api_version: str) -> _Known:

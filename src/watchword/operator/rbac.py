@@ -20,6 +20,7 @@ from watchword.api.names import (
 from watchword.api.rbac import RbacRule, rules_of
 from watchword.api.resources import RBAC_GROUP
 from watchword.registration.catalog import CATALOG
+from watchword.registration.driver import AnnotatesHubAccount
 
 READ = ("get", "list", "watch")
 CHANGE = ("create", "update", "patch", "delete")
@@ -60,9 +61,9 @@ AGENT_RULES: list[Object] = [
 """What the agent reads of its cluster, and the records it keeps."""
 
 AGENT_OWN_RIGHTS = (
-    RbacRule("credentials of the cluster and of add-ons live in Secrets", "", ("secrets",), (*READ, *APPLY)),
+    RbacRule("credentials of the cluster and of add-ons are in Secrets", "", ("secrets",), (*READ, *APPLY)),
     RbacRule(
-        "replicas elect one, add-ons show that they live",
+        "replicas elect a leader, add-ons renew leases",
         "coordination.k8s.io",
         ("leases",),
         (*READ, "create", "update"),
@@ -89,7 +90,7 @@ HUB_RIGHTS = (
     RbacRule("built-in add-ons are listed", ADDON_GROUP, ("clustermanagementaddons",), (*READ, "create", "patch")),
     RbacRule("add-ons are reported", ADDON_GROUP, ("clustermanagementaddons/status",), ("patch",)),
     RbacRule("add-ons are described there", ADDON_GROUP, ("addontemplates", "addondeploymentconfigs"), READ),
-    RbacRule("add-ons are brought by work, which agents hold", WORK_GROUP, ("manifestworks",), WRITE),
+    RbacRule("add-ons are deployed by works", WORK_GROUP, ("manifestworks",), WRITE),
     RbacRule("state is reported, by agents too", WORK_GROUP, ("manifestworks/status",), REPORT),
     RbacRule("works of add-ons have no executor", WORK_GROUP, ("manifestworks",), ("execute-as",), (UNNAMED_EXECUTOR,)),
     RbacRule(
@@ -109,7 +110,7 @@ HUB_RIGHTS = (
     RbacRule(
         "what is published for joining clusters", "", ("configmaps",), ("get",), ("cluster-info", "kube-root-ca.crt")
     ),
-    RbacRule("agents show that they live; replicas elect one", "coordination.k8s.io", ("leases",), (*READ, *CHANGE)),
+    RbacRule("agents renew leases, replicas elect a leader", "coordination.k8s.io", ("leases",), (*READ, *CHANGE)),
     RbacRule("events are recorded", "", ("events",), ("create", "patch", "update")),
     RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch", "update")),
     RbacRule(
@@ -148,7 +149,7 @@ HUB_RIGHTS = (
 
 HUB_TOKENS_RIGHTS = (
     RbacRule("tokens are checked, counted and removed in time", "", ("secrets",), (*READ, "patch", "delete")),
-    *_install("EKS reads there which role is which user", "", ("configmaps",), ("aws-auth",)),
+    *(rule for each in CATALOG.drivers if isinstance(each, AnnotatesHubAccount) for rule in each.hub_rules),
 )
 """What they may do in kube-system: nowhere else do they see a Secret."""
 

@@ -244,7 +244,7 @@ class Agent:
         self.credential = self._make_credential_reconciler(driver, self._keys_of_others(driver, context))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Reach the hub with what there is, then run the controllers; nothing of it outlives the call."""
+        """Connect to the hub with a stored or bootstrap credential, and run the controllers until stopped."""
         valid = self.credential.driver.assess(self.credential.wanted(), self.identity.held)
         try:
             if not await run_until_stopped(stop, self.session.resume(valid, self.identity.held)):

@@ -1,4 +1,4 @@
-"""The controllers of pull secrets put together: what `watchword pull-secrets run` runs."""
+"""The controllers of pull secrets as one process: what `watchword pull-secrets` runs."""
 
 import asyncio
 import base64

@@ -173,10 +173,10 @@ class CertificateHubDriver(Struct, frozen=True):
     name: str = "csr-approval"  # of the controller
 
     async def grant(self, cluster: Cluster) -> None:
-        """Nothing: the signer trusts the approval, and RBAC trusts the certificate."""
+        """Do nothing: approval of the request and RBAC suffice."""
 
     async def revoke(self, cluster: Cluster) -> None:
-        """Nothing: without RBAC the certificate has no rights, and its renewal is refused."""
+        """Do nothing: without RBAC the certificate has no rights, and its renewal is refused."""
 
     def is_auto_accepted(self, cluster: Cluster) -> bool:
         """Whether this very cluster, and no earlier one of its name, was given a certificate by allow-list."""

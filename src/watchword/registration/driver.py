@@ -288,7 +288,7 @@ class AnnotatesCluster(Protocol):
 
 @runtime_checkable
 class ConnectsToHub(Protocol):
-    """Reaches the hub otherwise than by the kubeconfig alone."""
+    """Needs more than the kubeconfig to reach the hub."""
 
     def connector(self, context: ConnectorContext) -> HubConnector:
         """Return how the hub is reached; `ConfigError` when a library is missing."""
@@ -301,7 +301,7 @@ class BringsBootstrapData(Protocol):
     def bootstrap_data(
         self, settings: driver.Settings, token: Sensitive[str], present: driver.SecretData
     ) -> driver.SecretData:
-        """Return it, from the flags of `join`, the bootstrap token and what is stored; `ConfigError` for a bad flag."""
+        """Return the data, from flags of `join`, bootstrap token and stored data; `ConfigError` for a bad flag."""
 
 
 @runtime_checkable
@@ -323,17 +323,19 @@ class AnnotatesAgentAccount(Protocol):
 
 @runtime_checkable
 class AnnotatesHubAccount(Protocol):
-    """Needs annotations on the ServiceAccount of the hub's controllers."""
+    """Needs annotations on the ServiceAccount of the hub's controllers, and rights for it."""
+
+    hub_rules: tuple[RbacRule, ...]  # in kube-system
 
     def hub_account_annotations(self, settings: driver.Settings) -> Mapping[str, str]: ...
 
 
 @runtime_checkable
 class ValidatesSettings(Protocol):
-    """Has settings that are good in themselves and may not fit together."""
+    """Has settings of which some combinations are invalid."""
 
     def validate_settings(self, settings: driver.Settings) -> str:
-        """Return why they do not; empty when they do."""
+        """Return why the combination is invalid; empty when it is valid."""
 
 
 @runtime_checkable
@@ -356,29 +358,29 @@ class RequestsCertificate(Protocol):
 
 @runtime_checkable
 class KnownByUser(Protocol):
-    """The hub knows a cluster by one user: rights are bound to it, and not to the group that certificates contain."""
+    """Authenticates a cluster as one user: rights are bound to the user, not to the group in certificates."""
 
     def cluster_user(self, cluster: str) -> str: ...
 
 
 @runtime_checkable
 class ReportsHubIdentity(Protocol):
-    """Lets the hub make an identity for the cluster, and report how far that is."""
+    """Lets the hub create an identity for the cluster, and report its state in a condition."""
 
     hub_condition: str  # the type of the condition of the ManagedCluster
 
 
 @runtime_checkable
 class PreparesAcceptance(Protocol):
-    """Needs something before a person accepts a cluster."""
+    """Creates something before an administrator accepts a cluster."""
 
     async def prepare_acceptance(self, context: AcceptanceContext) -> None:
-        """Make it; `DriverError` when the cluster must not be accepted."""
+        """Create it; `DriverError` when the cluster must not be accepted."""
 
 
 @runtime_checkable
 class DescribesClaim(Protocol):
-    """Lets a cluster claim to be something, which the person who accepts it should see."""
+    """Shows what a cluster claims to be to the administrator who accepts it."""
 
     def describe_claim(self, cluster: Object, settings: driver.Settings) -> str:
         """Return what a ManagedCluster claims to be, for a hub with these settings; `DriverError` when it is wrong."""
@@ -389,15 +391,15 @@ class NamesJoinFlags(Protocol):
     """Needs flags of `join` that follow from the settings of the hub."""
 
     def join_flags(self, settings: driver.Settings) -> tuple[str, ...]:
-        """Return them; what the cluster alone knows is a placeholder in capitals."""
+        """Return the flags; a value that only the cluster knows is a placeholder in capitals."""
 
 
 @runtime_checkable
 class WarnsHub(Protocol):
-    """Knows of hubs on which other drivers would not work."""
+    """Warns of other drivers that do not work on the same hub."""
 
     def warn_beside(self, others: Iterable[ClusterDriver]) -> str:
-        """Return what is wrong with a hub that has these drivers, too; empty when nothing is."""
+        """Return why a hub that also enables these drivers has a problem; empty when it has none."""
 
 
 @runtime_checkable

@@ -10,10 +10,9 @@ MAX_FIELDS = 8
 
 
 def describe_api_error(error: KubeError, target: ObjectRef) -> str:
-    """Return the sentence for a person.
+    """Return why the server refused an object, in one sentence.
 
-    A server that finds fault with a value prints the value, and with a template the whole template, passwords
-    included: of such refusals only the fields are told.
+    Of invalid values it names the fields alone: the server's message contains the values, and passwords in them.
     """
     if not isinstance(error, ApiStatusError):
         return "the API server cannot be asked at present"

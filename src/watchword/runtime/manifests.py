@@ -56,7 +56,7 @@ def install_policy(manager: str) -> ApplyPolicy:
 
 async def _establish_crd(client: Client, definition: Object, manager: str) -> None:
     key = ObjectKey.of(definition)
-    # Looked at first: a server reads a definition faster than it judges one, and mostly it is there.
+    # Read first: that costs a server less than to validate a definition, and mostly it is there.
     found = await client.find(CUSTOM_RESOURCE_DEFINITIONS, key)
     if found is not None and not is_own_definition(found, manager):
         objection = validate_foreign_definition(found, definition)
@@ -119,9 +119,9 @@ def is_own_definition(found: Object, manager: str) -> bool:
 
 
 def validate_foreign_definition(found: Object, definition: Object) -> str:
-    """Return why another system's definition of a kind will not do; empty when it serves what is spoken here."""
-    spoken = {row["name"] for row in definition["spec"]["versions"] if row["storage"]}
-    missing = spoken - {row["name"] for row in found["spec"]["versions"] if row["served"]}
+    """Return why another system's definition of a kind is unusable; empty when it serves our storage versions."""
+    needed = {row["name"] for row in definition["spec"]["versions"] if row["storage"]}
+    missing = needed - {row["name"] for row in found["spec"]["versions"] if row["served"]}
     if not missing:
         return ""
     name = found["metadata"]["name"]

@@ -1,1 +1,1 @@
-"""Work: what a hub asks a cluster to have becomes objects there, kept as asked, reported on, and removed."""
+"""ManifestWork on the managed cluster: applies its objects, corrects and reports them, and removes them."""

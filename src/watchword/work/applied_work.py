@@ -1,4 +1,4 @@
-"""Removes what a work had applied once its record goes, and the record once its work has vanished from the hub."""
+"""Removes the objects of a record that is deleted, and records whose work is gone from the hub."""
 
 from datetime import datetime, timedelta
 
@@ -32,7 +32,7 @@ def decide_eviction(
 
 
 class AppliedWorkReconciler(Struct):
-    """Reconciles AppliedManifestWork on the managed cluster; woken by it, by its work and by the objects in it."""
+    """Reconciles AppliedManifestWork on the managed cluster; triggered by it, its work and by the objects in it."""
 
     cluster: ApiServerConnection
     hub: ApiServerConnection
@@ -44,7 +44,7 @@ class AppliedWorkReconciler(Struct):
     clock: Clock
     grace: timedelta
     recheck: timedelta  # the hub's address may change without any event
-    works: TriggerSource  # rung when there is something to say about a work
+    works: TriggerSource  # triggered when the status of a work has to change
     trigger_source: TriggerSource = field(default_factory=TriggerSource)
 
     async def reconcile(self, key: ObjectKey) -> Outcome:

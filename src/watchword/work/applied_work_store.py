@@ -88,7 +88,7 @@ class AppliedWorkStore(Struct, frozen=True):
         return await self.adopt(present, work)
 
     async def adopt(self, record: Object, work: str) -> Object:
-        """Take over a record of ours from before: it names its hub and work, and an agent that is no more."""
+        """Adopt the record that an earlier agent kept of this work of the same hub."""
         patch: Object = {} if record.get("spec") == self._spec(work) else {"spec": self._spec(work)}
         if Finalizer.APPLIED_WORK not in finalizers_of(record) and not is_deleting(record):
             patch["metadata"] = {"finalizers": [*finalizers_of(record), Finalizer.APPLIED_WORK]}

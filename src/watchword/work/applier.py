@@ -156,7 +156,7 @@ class Applier(Struct):
         look = look or step.is_shared or (step.recorded and "roleRef" in step.wanted)
         present = await self.objects.read(target) if look else None
         body = step.with_owner_references(step.wanted, present)
-        # At the first look since a start the defaults of the server are not known yet, so they are believed.
+        # Until the first apply since the start, the defaults of the server are unknown: added fields are accepted.
         policy = _policy(step, Comparison.EXACT_LISTS if known else Comparison.CONTAINS)
         policy = replace(policy, manager=FIELD_MANAGER, force=True, accepted=before.accepted if known else "")
         try:

@@ -1,4 +1,4 @@
-"""Reads from an object what a work asks to be told about it."""
+"""Reads the status feedback and evaluates the condition rules that a work requests for an object."""
 
 from __future__ import annotations
 

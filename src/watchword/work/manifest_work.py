@@ -41,7 +41,7 @@ RETRY = Backoff(first=1.0, limit=240.0)
 
 
 class WorkReconciler(Struct):
-    """Reconciles ManifestWork on the hub; woken by it, by its record and by the objects it has applied."""
+    """Reconciles ManifestWork on the hub; triggered by it, its record and the objects that it has applied."""
 
     hub: ApiServerConnection
     applied_work_store: AppliedWorkStore

@@ -64,7 +64,7 @@ class _Watch(Struct):
     task: asyncio.Task[None] | None = None
 
     def handle(self, fact: WatchUpdate) -> list[ObjectKey]:
-        """Learn from the server; return what changed."""
+        """Store what the watch delivered; return the keys of changed objects."""
         if isinstance(fact, Snapshot):
             return self._replace(fact)
         if isinstance(fact, ObjectChange):
@@ -74,7 +74,7 @@ class _Watch(Struct):
         return []
 
     def put(self, key: ObjectKey, raw: bytes | None, version: str) -> bool:
-        """Learn how one object is; return whether that was news."""
+        """Store one object, None for a deleted one; return whether it changed."""
         known = self.versions.get(key)
         if key not in self.keys or (known is not None and not is_newer(version, known)):
             return False
@@ -85,7 +85,7 @@ class _Watch(Struct):
         return True
 
     def _replace(self, snapshot: Snapshot) -> list[ObjectKey]:
-        """Believe a whole state without comparing: what came later is synced again."""
+        """Replace all objects without comparing versions: later changes are delivered again."""
         found = {key: raw for raw in snapshot.items if (key := head_of(raw).key) in self.keys}
         before, self.versions, self.objects = self.versions, {}, {}
         for key in sorted(self.keys):
@@ -97,7 +97,7 @@ class _Watch(Struct):
 
 
 class ObjectWatches(Struct):
-    """A reader of single objects that knows what it has seen. `run` is a job that never ends."""
+    """Caches single objects from watches, which `run` follows until cancelled."""
 
     client: Client
     random: Random

@@ -74,7 +74,7 @@ class ObjectClient(Struct, frozen=True):
 
 
 class RemovalFailure(Struct, frozen=True):
-    """Why an object could not be let go."""
+    """Why an object could not be removed."""
 
     target: ObjectRef
     error: ApiStatusError
@@ -84,7 +84,7 @@ class RemovalFailure(Struct, frozen=True):
 
 
 class ObjectRemover(Struct, frozen=True):
-    """Deletes what is ours alone and gives up the rest."""
+    """Deletes objects that this work alone owns, and removes its owner reference from others."""
 
     objects: ObjectClient
     rest_mapper: RestMapper
@@ -105,7 +105,7 @@ class ObjectRemover(Struct, frozen=True):
     async def remove(
         self, targets: dict[AppliedResource, ObjectRef], owner: Object, *, keep: Callable[[ObjectRef], bool]
     ) -> tuple[list[AppliedResource], RemovalFailure | None]:
-        """Let go of each object that can be; return what is still there, and the first refusal if there was one."""
+        """Delete or release each object; return what is still there, and the first refusal if there was one."""
         left: list[AppliedResource] = []
         failure: RemovalFailure | None = None
         for one, target in targets.items():

@@ -1,4 +1,4 @@
-"""What a work asks for, as a whole: which objects to apply and how, which to let go, and what came of it."""
+"""What a work asks for, as a whole: which objects to apply and how, which to remove, and the outcome."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class ApplyPlan(Struct, frozen=True):
         return frozenset(step.target for step in self.steps)
 
     def stale_resources(self) -> list[AppliedResource]:
-        """Return what is to be let go: nothing while any manifest might yet turn out to mean one of these objects."""
+        """Return what is to be removed: nothing while any manifest might yet turn out to mean one of these objects."""
         if any(one.retryable for one in self.refused):
             return []
         wanted = {target.identity for target in self.written}

@@ -57,7 +57,7 @@ def test_read_answer(status: Object, asked: tuple[str, ...], expected: Authentic
     "status",
     [
         pytest.param({"error": "backend down"}, id="an error"),
-        pytest.param({"authenticated": True, "user": {}}, id="nobody named"),
+        pytest.param({"authenticated": True, "user": {}}, id="no user named"),
     ],
 )
 def test_unusable_response_is_a_refusal(status: Object) -> None:

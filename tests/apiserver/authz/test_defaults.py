@@ -68,7 +68,7 @@ def _allowed(user: User) -> set[str]:
         pytest.param(
             User("system:bootstrap:abcdef", groups=("system:bootstrappers", "system:authenticated")),
             SELF,
-            id="a joining machine, before anybody binds its group",
+            id="a joining machine, before its group is bound",
         ),
         pytest.param(
             User("system:serviceaccount:a:b", groups=("system:serviceaccounts", "system:authenticated")),

@@ -35,7 +35,7 @@ SOLID, WAITING, DANGLING, UNKNOWN = OwnerState.SOLID, OwnerState.WAITING, OwnerS
 @pytest.mark.parametrize(
     ("standings", "has_dependents", "verdict"),
     [
-        pytest.param({}, True, DependentDecision(), id="nobody owns it"),
+        pytest.param({}, True, DependentDecision(), id="without owners"),
         pytest.param({"a": SOLID}, False, DependentDecision(), id="its owner stays"),
         pytest.param(
             {"a": SOLID, "b": DANGLING}, False, DependentDecision(strip=frozenset("b")), id="one owner is gone"
@@ -48,7 +48,7 @@ SOLID, WAITING, DANGLING, UNKNOWN = OwnerState.SOLID, OwnerState.WAITING, OwnerS
         pytest.param(
             {"a": WAITING}, True, DependentDecision(delete=True, foreground=True), id="a chain of owners waits"
         ),
-        pytest.param({"a": DANGLING, "b": UNKNOWN}, False, DependentDecision(), id="nobody can tell"),
+        pytest.param({"a": DANGLING, "b": UNKNOWN}, False, DependentDecision(), id="unknown owner"),
     ],
 )
 def test_decide_dependent(standings: dict[str, OwnerState], has_dependents: bool, verdict: DependentDecision) -> None:  # noqa: FBT001

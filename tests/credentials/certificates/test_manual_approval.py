@@ -74,7 +74,7 @@ def a_joined_cluster() -> Object:
             [a_request(subject="victim")], ApprovalTerms(), "edge-1' but asks for the subject", id="label lies"
         ),
         pytest.param(
-            [a_request(subject="victim")], ApprovalTerms(anyone=True), "victim", id="label lies, whoever asks"
+            [a_request(subject="victim")], ApprovalTerms(anyone=True), "victim", id="wrong label, any requester"
         ),
         pytest.param(
             [a_request(), a_request("r2", subject="victim")],
@@ -116,8 +116,8 @@ def test_what_is_refused(requests: list[Object], terms: ApprovalTerms, complaint
     [
         pytest.param([a_request()], ApprovalTerms(), ["r1"], id="a token asks"),
         pytest.param([a_request(by=BOOTSTRAP_ACCOUNT)], ApprovalTerms(), ["r1"], id="the bootstrap account asks"),
-        pytest.param([a_request(by="carol")], ApprovalTerms(frozenset({"carol"})), ["r1"], id="somebody named asks"),
-        pytest.param([a_request(by="carol")], ApprovalTerms(anyone=True), ["r1"], id="anybody may ask"),
+        pytest.param([a_request(by="carol")], ApprovalTerms(frozenset({"carol"})), ["r1"], id="a requester named asks"),
+        pytest.param([a_request(by="carol")], ApprovalTerms(anyone=True), ["r1"], id="any requester"),
         pytest.param([a_request(), a_request("r2")], ApprovalTerms(), ["r1", "r2"], id="one key asks twice"),
         pytest.param(
             [a_request("r0", subject="victim"), a_request()], ApprovalTerms(), ["r1"], id="beside one whose label lies"

@@ -235,7 +235,7 @@ def test_start_that_takes_too_long_is_reported(start_up: Start, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("folder", "code", "why"),
     [
-        pytest.param("letters", 4, "is not the data directory of a fleet", id="somebody else's folder"),
+        pytest.param("letters", 4, "is not the data directory of a fleet", id="folder of another program"),
         pytest.param("open", 1, "is open to other users", id="a folder that others can read"),
         pytest.param(
             "theirs",

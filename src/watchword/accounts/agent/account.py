@@ -310,7 +310,7 @@ def unstored_token(message: str) -> StatusChange:
 
 
 def failed_request(message: str) -> StatusChange:
-    """Say that no token could be had or stored this time; it is tried again."""
+    """Return the status of an account whose token could not be requested or stored; it is retried."""
     return StatusChange(conditions=(Condition.false(REPORTED, "TokenReportFailed", message),))
 
 

@@ -202,7 +202,7 @@ def is_kept_by_ocm(account: Object) -> bool:
 def is_ocm_token(account: Object, secret: AccountSecret) -> bool:
     """Whether an agent of Open Cluster Management wrote the token: it leaves no digest, or that of an earlier token.
 
-    Then the status tells of this very token, and the record in the Secret does not.
+    Then the status describes this token, and the record in the Secret does not.
     """
     if not secret.token or Annotation.TOKEN_DIGEST not in secret.annotations:
         return bool(secret.token)

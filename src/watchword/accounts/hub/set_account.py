@@ -28,7 +28,7 @@ COPIED = (Annotation.TOKEN_EXPIRY, Annotation.TOKEN_ISSUED, Annotation.TOKEN_REQ
 
 
 class ReplicaState(Struct, frozen=True):
-    """How an account stands on one cluster; `lacks` is empty when it is there."""
+    """The state of an account on one cluster; `lacks` is empty when it is there."""
 
     cluster: str
     lacks: str = ""

@@ -209,7 +209,7 @@ def _credentials(
 def _add_evidence_monitor(
     parts: AddonAgentContext, credentials: AddonCredentials, evidence: TokenEvidence, trigger: TriggerSource
 ) -> None:
-    """Show a token and a certificate to the hub regularly: one of each tells of another signing key, or authority."""
+    """Send one token and one certificate to the hub regularly, to notice another signing key or authority."""
     if parts.connect is None:
         return
     learn_tokens = learn_by_use(evidence, credentials.held_tokens, show_tokens(parts.connect))

@@ -244,7 +244,7 @@ class AddonCredentials(Struct, frozen=True):
             )
 
     def _count(self, credential_secret: CredentialSecret, answer: ObtainResult) -> None:
-        """Count a rotation or a refusal; names of add-ons are no labels, for there is no end of them."""
+        """Count a rotation or a refusal; names of add-ons are not labels, because their number is not bounded."""
         kind = f"addon-{self.drivers.name_for(credential_secret.registration)}"
         if isinstance(answer, Pending):
             if answer.failed:
@@ -278,7 +278,7 @@ class AddonCredentials(Struct, frozen=True):
         return self.drivers.catalog.by_name[name].credential.report(words)
 
     def is_overdue(self, key: ObjectKey) -> bool:
-        """Whether a credential has been awaited for so long that it is worth a report."""
+        """Whether a credential has been awaited for so long that it is reported."""
         now = self.clock.now()
         return now - self.waiting_since.setdefault(key, now) >= UNREPORTED_WAIT
 

@@ -170,7 +170,7 @@ def _is_namespace(manifest: Object, name: str) -> bool:
 
 
 def merge_configs(feedback: Sequence[Object], configs: Iterable[Object]) -> list[Object]:
-    """Return what a work says about single manifests: what the hub asks to be told, and what the author says."""
+    """Return the manifestConfigs of a work: the hub's feedback rules and the author's settings, merged by object."""
     merged = list(feedback)
     for config in configs:
         same = [row for row in merged if row["resourceIdentifier"] == config.get("resourceIdentifier")]

@@ -43,7 +43,7 @@ DANGEROUS_RESOURCES = frozenset(
         "pods/ephemeralcontainers",
     }
 )
-"""Writing these gives another identity, or decides for others."""
+"""Writing these gives another identity, or decides about identities and rights of others."""
 
 DANGEROUS_TO_WRITE = {
     WORK_GROUP: {"manifestworks", "manifestworks/status", "manifestworkreplicasets"},
@@ -55,7 +55,7 @@ DANGEROUS_TO_WRITE = {
 """What these describe runs, or gets credentials, with the rights of others: the work agent, the hub, any account."""
 
 CONNECTING = frozenset({"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy"})
-"""Reading these is enough to run commands, or to speak to what runs."""
+"""Reading these suffices to run commands in a container or to connect to it."""
 
 INDEX = "addon-rights"
 BY_ROLE = "addon-rights-by-role"

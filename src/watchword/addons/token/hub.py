@@ -133,7 +133,7 @@ class TokenInfrastructureStep(Struct, frozen=True):
         return StepResult(StatusChange(fields=addon.registration_fields(rows)))
 
     async def _retire(self, addon: Addon) -> StepResult:
-        """Remove everything once the new driver works; not at once, for an agent may change its mind."""
+        """Remove everything some time after the new driver works: the agent may switch back."""
         now = self.clock.now()
         since = self.retiring.setdefault(addon.key, now)
         wait = decide_retirement_delay(addon.object, since, now=now)
@@ -203,7 +203,7 @@ def addons_affected_by_cluster(reader: Reader, subjects: ClusterSubjects, cluste
     """Return the add-ons for which a change of their cluster matters: it was accepted, or is no longer.
 
     Whether a denied cluster has accounts is looked up, not read from conditions, which its agent may write. Under a
-    name that another cluster had, every change may say anew who the cluster is.
+    name that an earlier cluster had, every change counts: it may change the subjects of rights.
     """
     addons = [Addon.read(obj) for obj in reader.list(MANAGED_CLUSTER_ADDONS, namespace=cluster["metadata"]["name"])]
     if not is_accepted(cluster):
@@ -223,10 +223,9 @@ def role_name(addon: str) -> str:
 
 
 def token_manifests(addon: Addon, account: str, subjects: list[Object]) -> list[Manifest]:
-    """Return the account that the add-on's agent will be on the hub, and the right to request tokens of that one.
+    """Return the ServiceAccount of the add-on's agent on the hub, and the right to request tokens of it.
 
-    No pod runs as the account. The second rule is that of OCM: it lets the agent hear of tokens over its own transport,
-    and means nothing to an API server.
+    No pod runs as the account. The second rule is OCM's, for tokens over gRPC; an API server ignores its verb.
     """
     key = ObjectKey(addon.cluster, role_name(addon.name))
     metadata = {

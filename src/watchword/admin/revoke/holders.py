@@ -173,7 +173,7 @@ class HolderLookup(Struct, frozen=True):
         return Holding(entry, target, who.username, "" if target is not None else advise(who))
 
     async def _find_refused(self, entry: HeldEntry) -> Holding:
-        """Tell a credential that is worth nothing from a certificate that another server of the hub may accept."""
+        """Distinguish an invalid credential from a certificate that another server of the hub may accept."""
         certificate = entry.certificate
         if certificate is not None and certificate.is_current(self.clock.now()):
             named = UserIdentity(certificate.subject.common_name, groups=certificate.subject.organisations)

@@ -251,8 +251,8 @@ def decide_review_result(
             raise CredentialRefused(str(status["error"]))
         return None
     # a review without audiences counts for this server alone
-    vouched = tuple(status.get("audiences") or api_audiences)
-    audiences = tuple(audience for audience in asked if audience in vouched)
+    accepted = tuple(status.get("audiences") or api_audiences)
+    audiences = tuple(audience for audience in asked if audience in accepted)
     if asked and not audiences:
         return None
     row = status.get("user") or {}

@@ -28,7 +28,6 @@ def prepare_role(operation: Operation) -> None:
 
 
 def validate_role(operation: Operation) -> list[FieldError]:
-    """Validate the rules of a Role or ClusterRole, and what it aggregates."""
     role = operation.new or {}
     namespaced = operation.kind.resource.namespaced
     found = [
@@ -66,7 +65,6 @@ def _rule_errors(rule: Object, path: str, *, namespaced: bool) -> Iterator[Field
 
 
 def validate_binding(operation: Operation) -> list[FieldError]:
-    """Validate roleRef and subjects of a RoleBinding or ClusterRoleBinding."""
     binding = operation.new or {}
     namespaced = operation.kind.resource.namespaced
     found = list(_role_ref_errors(binding.get("roleRef") or {}, namespaced=namespaced))

@@ -139,7 +139,6 @@ class TokenRequestHandler(Struct, frozen=True):
     admit: Admit  # admission policies
 
     async def __call__(self, request: HandlerRequest) -> Response:
-        """Issue one token; nothing is stored."""
         body, call = read_review_request(request, TOKEN_REQUEST)
         account = self._account(request, body)
         if body.setdefault("spec", {}).get("expirationSeconds") is None:

@@ -109,12 +109,13 @@ class AdmissionPolicies(Struct):
                 continue
             matches = (find_matching_request(self.registry, each.match, operation, request) for each in bindings)
             matching = [binding for binding, match in zip(bindings, matches, strict=True) if match is not None]
-            if matching:  # without parameters every binding has the same denials
-                variables = request_variables(operation, found, self._namespace_of(found), self.authorizer)
-                for binding, denial in product(matching, policy.decide(variables)):
-                    if "Deny" in binding.actions:
-                        refusal = refusal or _refusal(operation, policy, binding, denial)
-                    _report(operation, policy, binding, denial)
+            if not matching:
+                continue
+            variables = request_variables(operation, found, self._namespace_of(found), self.authorizer)
+            for binding, denial in product(matching, policy.decide(variables)):  # without parameters, the same for all
+                if "Deny" in binding.actions:
+                    refusal = refusal or _refusal(operation, policy, binding, denial)
+                _report(operation, policy, binding, denial)
         if refusal is not None:
             raise refusal
 

@@ -29,7 +29,7 @@ from watchword.pki.authority import Authority, CertificateTemplate, choose_valid
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.csr import ParsedCsr, parse_csr
 from watchword.pki.errors import InvalidCsr, PkiError
-from watchword.pki.keys import CERTIFICATE, armour, blocks
+from watchword.pki.keys import CERTIFICATE, CERTIFICATE_REQUEST, armour, blocks, first_block
 from watchword.pki.subjects import Usage
 
 KUBE_APISERVER_CLIENT = "kubernetes.io/kube-apiserver-client"
@@ -326,8 +326,8 @@ def validate_pem_request(csr: Object) -> str:
     try:
         identity = parse_pem_request(csr)
     except InvalidCsr as refusal:
-        text = str(refusal)
-        return "PEM block type must be CERTIFICATE REQUEST" if "PEM block" in text else text
+        pem = decode_base64((csr.get("spec") or {}).get("request"))
+        return str(refusal) if first_block(pem, CERTIFICATE_REQUEST) else "PEM block type must be CERTIFICATE REQUEST"
     return "" if identity.signature_valid else "the signature of the request is not made by its own key"
 
 

@@ -83,7 +83,7 @@ class OwnerGraphNode(Struct, frozen=True):
 
 
 class OwnerState(Enum):
-    """What an owner reference is worth."""
+    """The state of the owner that a reference names."""
 
     SOLID = "the owner is there and stays"
     WAITING = "the owner is there and waits for its dependents to go"

@@ -107,7 +107,7 @@ class Worker(Struct, Generic[K], eq=False):
 
 
 class Controller(Struct, Generic[K], eq=False, dict=True):
-    """A service that brings keys in order; what it watches enqueues them."""
+    """A service that calls `sync` for each key; changes of the kinds that it watches enqueue keys."""
 
     registry: Registry
 

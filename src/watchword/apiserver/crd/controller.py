@@ -47,7 +47,7 @@ class CustomResourceController:
         self._stop = self._registry.subscribe(CUSTOM_RESOURCE_DEFINITIONS, self._changed)
 
     async def stop(self) -> None:
-        """Follow nothing any more; what is served stays served."""
+        """Stop watching definitions; kinds that are served stay served."""
         if self._stop is not None:
             self._stop()
         await self._worker.stop()

@@ -21,19 +21,20 @@ def apply_defaults(value: Any, schema: Schema) -> None:
 def _drop_nulls(value: Any, schema: Schema | None) -> None:
     if schema is None:
         return
-    if type(value) is dict:
-        properties, additional = schema.properties, schema.additional
-        for key, item in list(value.items()) if None in value.values() else value.items():
-            if item is None:
-                below = properties.get(key, additional)
-                if below is not None and not below.nullable and not below.has_default:
-                    del value[key]
-            elif type(item) is dict or type(item) is list:
-                _drop_nulls(item, properties.get(key, additional))
-    elif type(value) is list:
+    if type(value) is list:
         for item in value:
             if type(item) is dict or type(item) is list:
                 _drop_nulls(item, schema.items)
+    if type(value) is not dict:
+        return
+    properties, additional = schema.properties, schema.additional
+    for key, item in list(value.items()) if None in value.values() else value.items():
+        if item is None:
+            below = properties.get(key, additional)
+            if below is not None and not below.nullable and not below.has_default:
+                del value[key]
+        elif type(item) is dict or type(item) is list:
+            _drop_nulls(item, properties.get(key, additional))
 
 
 def _fill(value: Any, schema: Schema | None) -> None:

@@ -64,7 +64,6 @@ def media_type(content_type: str) -> str:
 
 
 def decode(body: bytes, media: str, accepted: tuple[str, ...] = ACCEPTED) -> Object:
-    """Return the object encoded in `body`."""
     if media not in accepted:
         raise unsupported_media_type(accepted)
     if len(body) > MAX_BODY_BYTES:

@@ -106,7 +106,6 @@ async def delete(
     options: DeleteOptions,
     call: pipeline.WriteRequest,
 ) -> pipeline.VerbResult:
-    """End one object, now or when its finalizers and its grace allow."""
     objects = tools.objects
     for _ in range(ATTEMPTS):
         record = objects.latest(kind, key)

@@ -31,7 +31,6 @@ def type_invalid(path: str, value: Any, detail: str = "") -> FieldError:
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """A value is none of those allowed."""
     listed = ", ".join(printed(str(item)) for item in supported)
     detail = f"supported values: {listed}" if listed else ""
     return FieldError(path, "FieldValueNotSupported", _body(f"Unsupported value: {printed(value)}", detail))

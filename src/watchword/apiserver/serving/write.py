@@ -46,7 +46,6 @@ def _terminating(kind: ResourceKind, key: ObjectKey) -> ApiError:
 async def create(
     tools: VerbDependencies, kind: ResourceKind, namespace: str, obj: Object, call: WriteRequest
 ) -> VerbResult:
-    """Store an object that did not exist."""
     require_type(kind, obj)
     require_namespace(kind, obj, namespace)
     metadata = obj["metadata"]

@@ -172,12 +172,12 @@ def read_held_certificate(held: driver.SecretData) -> driver.HeldCredential | No
 
 
 def read_api_server_certificate(held: driver.SecretData) -> driver.HeldCredential | None:
-    """Return the same, None also for a certificate that is for another endpoint than the API server."""
+    """Return the content of a certificate for the API server; None when the Secret holds no such one."""
     return None if driver.ENDPOINT_CONFIG in held else read_held_certificate(held)
 
 
 def read_endpoint_certificate(held: driver.SecretData) -> driver.HeldCredential | None:
-    """Return the same, None also for a certificate that is for the API server."""
+    """Return the content of a certificate for an endpoint other than the API server; None without one."""
     return read_held_certificate(held) if driver.ENDPOINT_CONFIG in held else None
 
 

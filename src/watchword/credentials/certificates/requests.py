@@ -245,7 +245,7 @@ def read_addon_request(csr: Object) -> AddonRequest:
 
 
 def read_signer_request(csr: Object, signer: str) -> SignerRequest:
-    """The same for a request to a signer of the add-on's own; which subject it may have is decided elsewhere."""
+    """Read a request to an add-on's own signer; raise `CertificateRequestRefused`. Callers check its subject."""
     cluster, addon = _labelled_cluster(csr), labels_of(csr).get(names.Label.ADDON_NAME, "")
     spec: Mapping[str, Any] = csr.get("spec") or {}
     asked = _read_identity(spec, signer)

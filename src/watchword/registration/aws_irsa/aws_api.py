@@ -91,6 +91,5 @@ class LazyAwsApi(Struct):
     _api: AwsApi | None = None
 
     async def call(self, service: str, operation: str, **arguments: Any) -> Mapping[str, Any]:
-        """Return the response as `AwsApi.call` does."""
         self._api = self._api or connect(self.region)
         return await self._api.call(service, operation, **arguments)

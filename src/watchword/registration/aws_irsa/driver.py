@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from watchword.api.meta import Object, annotations_of
 from watchword.api.names import cloud_agent_user
+from watchword.api.rbac import RbacRule
 from watchword.credentials.driver import (
     AgentContext,
     AgentDriver,
@@ -58,6 +59,10 @@ class AwsIrsaDriver(
     """The hub creates an IAM role for each cluster, which the cluster's own role may assume."""
 
     name = NAME
+    hub_rules = (
+        RbacRule("EKS reads there which role is which user", "", ("configmaps",), ("create",)),
+        RbacRule("EKS reads there which role is which user", "", ("configmaps",), ("get", "patch"), ("aws-auth",)),
+    )
     aliases = ("awsirsa",)  # as Open Cluster Management spells it
     options = (*CLUSTER_OPTIONS, *HUB_OPTIONS)
     credential = CredentialKind(

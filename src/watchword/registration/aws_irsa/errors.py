@@ -1,4 +1,4 @@
-"""What stands between a command and AWS.
+"""The errors of settings, roles and requests at AWS.
 
 AwsError
 ├── InvalidName          a name, an ARN or an OIDC provider that AWS or EKS would not accept

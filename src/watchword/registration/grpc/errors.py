@@ -1,4 +1,4 @@
-"""What stands between an agent and the gRPC server of its hub.
+"""The errors of the gRPC server, its clients and its events.
 
 GrpcDriverError
 ├── MalformedEvent       bytes that are no event of this protocol

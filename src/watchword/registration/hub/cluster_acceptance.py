@@ -50,16 +50,16 @@ HINDERED_RECHECK = timedelta(minutes=1)  # a driver reports its progress on the 
 
 
 class AcceptanceGuard(Struct):
-    """Knows whether the server refuses acceptance by those not entitled, by trying it without storing anything."""
+    """Checks by dry runs whether the server refuses acceptance by users without the right to accept."""
 
     client: Client
     clock: Clock
     _is_enforced: bool = False
-    _until: datetime | None = None  # for how long that is trusted
+    _until: datetime | None = None  # when the cached result ends
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def is_enforced(self) -> bool:
-        """Whether those not entitled are refused; a yes is trusted for some minutes, a no for some seconds."""
+        """Whether such users are refused; True is cached for some minutes, False for some seconds."""
         async with self._lock:  # many clusters at once share one request
             now = self.clock.now()
             if self._until is None or now >= self._until:
@@ -102,7 +102,7 @@ class AcceptanceDecision(Enum):
 
 
 def decide_acceptance(cluster: Cluster, *, has_cluster_rbac: bool) -> AcceptanceDecision:
-    """Decide from the object and from what was granted: the condition alone is the agent's to forge."""
+    """Decide from the object and from the RBAC that exists, because an agent can write the condition."""
     if cluster.deleting:
         return AcceptanceDecision.NOTHING
     if validate_cluster_name(cluster.name):
@@ -316,7 +316,7 @@ async def remove_cluster_rbac(hub: HubParts, cluster: str) -> None:
 
 
 async def force_delete_binding(hub: HubParts, key: ObjectKey) -> None:
-    """Delete a binding at once, together with the finalizer that guards it in quieter times."""
+    """Delete a binding at once, without waiting for what its finalizer waits for."""
     binding = hub.cache.get(resources.ROLE_BINDINGS, key)
     if binding is None or not belongs_to(key.namespace)(binding):
         return

@@ -19,7 +19,7 @@ MISSED_RENEWALS_TOLERATED = 5
 
 
 class LeaseObservation(Struct, frozen=True):
-    """When the hub, by its own clock, saw the lease change; `live` unless it was so from the first look."""
+    """When the lease changed by the hub's clock; `live` when the hub saw it change since it started."""
 
     renew_time: str
     seen_at: datetime
@@ -32,7 +32,7 @@ class ClusterLeaseReconciler(Struct, frozen=True):
 
     The time without renewal is measured by the hub's own clock from the last change it saw, which distinguishes an
     agent with a wrong clock from an agent that is gone. An agent that reports itself available after the hub called it
-    silent has come back, also before it renews its lease: the two would write against each other otherwise.
+    silent counts as back before it renews its lease: otherwise both would overwrite each other's condition.
     """
 
     hub: HubParts

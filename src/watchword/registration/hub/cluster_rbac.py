@@ -109,7 +109,7 @@ def _metadata(cluster: Cluster) -> Object:
 
 
 def namespace_manifest(cluster: Cluster) -> Object:
-    """Return the cluster's namespace; it outlives nothing, but is removed last and by hand, not by ownership."""
+    """Return the cluster's namespace; it has no owner, because the hub deletes it after everything in it."""
     return NAMESPACES.manifest(cluster.key, metadata={"labels": {Label.CLUSTER_NAME: cluster.name}})
 
 

@@ -52,7 +52,7 @@ def is_due_for_deletion(found: Object, *, retention: timedelta, now: datetime) -
 
 
 class ClusterCleanupReconciler(Struct, frozen=True):
-    """Reconciles ManagedCluster; says on a cluster that left when it is deleted, and takes that back."""
+    """Reconciles ManagedCluster; reports when a cluster that left will be deleted, until it comes back."""
 
     hub: HubParts
 
@@ -106,7 +106,7 @@ class ClusterCleanup(Struct, frozen=True):
                 MANAGED_CLUSTERS,
                 ObjectKey.of(found),
                 uid=uid_of(found),
-                # Acceptance changes the revision: a cluster that came back since the list is not the one we judged.
+                # Acceptance changes the revision: a cluster that came back since the list must stay.
                 resource_version=found["metadata"]["resourceVersion"],
             )
         except (Conflict, NotFound):
@@ -188,7 +188,7 @@ def clusters_being_removed(reader: Reader, obj: Object) -> list[ObjectKey]:
 
 
 def choose_next_to_delete(objects: Iterable[Object]) -> list[Object]:
-    """Return the objects whose turn it is: those with the lowest clean-up priority."""
+    """Return the objects to delete next: those with the lowest clean-up priority."""
     rows = [(cleanup_priority(obj), obj) for obj in objects]
     lowest = min((priority for priority, _ in rows), default=LAST_PRIORITY)
     return [obj for priority, obj in rows if priority == lowest]

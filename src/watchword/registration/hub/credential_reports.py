@@ -1,4 +1,4 @@
-"""Reports credentials: Events of what happens to them, and metrics of how long they still live."""
+"""Reports credentials: Events of what happens to them, and metrics of their remaining validity."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
