@@ -23,7 +23,7 @@ from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.serving.model import HandlerRequest, RequestInfo, User
 from watchword.apiserver.serving.watch import BOOKMARK_EVERY
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.store.model import StoreChange, path_of
+from watchword.apiserver.store.model import Store, StoreChange, path_of
 from watchword.testing.virtual_time import VirtualClock
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -99,8 +99,11 @@ class SecuredApi(Api):
             issuer="https://issuer.test",
             admin_tokens=(StaticToken(Sensitive(ADMIN_TOKEN), User("admin", groups=("system:masters",))),),
         )
+        super().__init__(self.new_plane(MemoryStore()))
+
+    def new_plane(self, store: Store) -> ControlPlane:
         access = access_control_factory(self.rules, now=self.clock.now, entropy=os.urandom)
-        super().__init__(ControlPlane(MemoryStore(), self.clock.now, access))
+        return ControlPlane(store, self.clock.now, access)
 
     async def call(self, method: str, path: str, body: Any = None, *, token: str = ADMIN_TOKEN) -> Any:
         """Return (code, decoded response) of a request with a bearer token; anonymous without one."""
