@@ -81,6 +81,18 @@ async def test_role_that_cannot_be_read_grants_nothing(secured_api: Any) -> None
     assert reported == ["a listener failed"]
 
 
+async def test_binding_that_cannot_be_read_grants_nothing(secured_api: Any) -> None:
+    await secured_api.grant("bob", READ_PODS)
+    asyncio.get_running_loop().set_exception_handler(lambda _, __: None)
+    subjects = [{"kind": "User", "name": "bob"}, {"kind": "User", "name": ["eve"]}]
+    role = {"kind": "ClusterRole", "name": "granted-bob"}
+
+    unreadable = {"metadata": {"name": "granted-bob"}, "roleRef": role, "subjects": subjects}
+    await secured_api.store_unchecked(CLUSTER_ROLE_BINDINGS, unreadable)
+
+    assert (await secured_api.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
+
+
 @pytest.mark.parametrize(
     ("resource", "unreadable"),
     [
