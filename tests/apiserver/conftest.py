@@ -66,6 +66,13 @@ class Api:
         decoded: dict[str, Any] = orjson.loads((await self.send(method, path, body, **options)).body)
         return decoded
 
+    async def store_unchecked(self, resource: Resource, obj: Any) -> None:
+        """Store an object past validation and admission, as another version of this program may have done."""
+        bucket, path = resource.group_resource, path_of(ObjectKey.of(obj))
+        found = self.plane.store.get(bucket, path)
+        body = orjson.dumps(resource.manifest(ObjectKey.of(obj)) | obj)
+        await self.plane.store.write(StoreChange(bucket, path, found.revision if found else 0, lambda _: body))
+
 
 @pytest.fixture
 def bookmark_every() -> float:
@@ -119,13 +126,6 @@ class SecuredApi(Api):
         data = b"" if body is None else orjson.dumps(body)
         response = await self.plane.handle(Request(method, path, (), tuple(headers), data))
         return response.status, orjson.loads(response.body) if response.body[:1] == b"{" else response.body
-
-    async def store_unchecked(self, resource: Resource, obj: Any) -> None:
-        """Store an object past validation and admission, as another version of this program may have done."""
-        bucket, path = resource.group_resource, path_of(ObjectKey.of(obj))
-        found = self.plane.store.get(bucket, path)
-        body = orjson.dumps(resource.manifest(ObjectKey.of(obj)) | obj)
-        await self.plane.store.write(StoreChange(bucket, path, found.revision if found else 0, lambda _: body))
 
     async def grant(self, user: str, *rules: Mapping[str, Any], namespace: str = "") -> None:
         """Give a user these rules by a role and binding of their own."""
