@@ -23,7 +23,7 @@ from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.serving.model import HandlerRequest, RequestInfo, User
 from watchword.apiserver.serving.watch import BOOKMARK_EVERY
 from watchword.apiserver.store.memory import MemoryStore
-from watchword.apiserver.store.model import StoreChange, path_of
+from watchword.apiserver.store.model import Store, StoreChange, path_of
 from watchword.testing.virtual_time import VirtualClock
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -66,6 +66,13 @@ class Api:
         decoded: dict[str, Any] = orjson.loads((await self.send(method, path, body, **options)).body)
         return decoded
 
+    async def store_unchecked(self, resource: Resource, obj: Any) -> None:
+        """Store an object past validation and admission, as another version of this program may have done."""
+        bucket, path = resource.group_resource, path_of(ObjectKey.of(obj))
+        found = self.plane.store.get(bucket, path)
+        body = orjson.dumps(resource.manifest(ObjectKey.of(obj)) | obj)
+        await self.plane.store.write(StoreChange(bucket, path, found.revision if found else 0, lambda _: body))
+
 
 @pytest.fixture
 def bookmark_every() -> float:
@@ -99,8 +106,11 @@ class SecuredApi(Api):
             issuer="https://issuer.test",
             admin_tokens=(StaticToken(Sensitive(ADMIN_TOKEN), User("admin", groups=("system:masters",))),),
         )
+        super().__init__(self.new_plane(MemoryStore()))
+
+    def new_plane(self, store: Store) -> ControlPlane:
         access = access_control_factory(self.rules, now=self.clock.now, entropy=os.urandom)
-        super().__init__(ControlPlane(MemoryStore(), self.clock.now, access))
+        return ControlPlane(store, self.clock.now, access)
 
     async def call(self, method: str, path: str, body: Any = None, *, token: str = ADMIN_TOKEN) -> Any:
         """Return (code, decoded response) of a request with a bearer token; anonymous without one."""
@@ -116,13 +126,6 @@ class SecuredApi(Api):
         data = b"" if body is None else orjson.dumps(body)
         response = await self.plane.handle(Request(method, path, (), tuple(headers), data))
         return response.status, orjson.loads(response.body) if response.body[:1] == b"{" else response.body
-
-    async def store_unchecked(self, resource: Resource, obj: Any) -> None:
-        """Store an object past validation and admission, as another version of this program may have done."""
-        bucket, path = resource.group_resource, path_of(ObjectKey.of(obj))
-        found = self.plane.store.get(bucket, path)
-        body = orjson.dumps(resource.manifest(ObjectKey.of(obj)) | obj)
-        await self.plane.store.write(StoreChange(bucket, path, found.revision if found else 0, lambda _: body))
 
     async def grant(self, user: str, *rules: Mapping[str, Any], namespace: str = "") -> None:
         """Give a user these rules by a role and binding of their own."""

@@ -229,6 +229,13 @@ async def test_a_list_that_never_fits_its_window_is_read_in_one_piece() -> None:
     assert server.asked[-1].parameter("limit") == ""
 
 
+async def test_a_list_that_expires_at_a_server_that_pages_unasked_is_refused() -> None:
+    server = Server(*[page("5", "a", "t"), status(410)] * 4)
+
+    with pytest.raises(Gone):
+        await server.client().list(SECRETS)
+
+
 @pytest.mark.parametrize(
     "item",
     [

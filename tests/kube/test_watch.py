@@ -301,6 +301,21 @@ async def test_a_server_that_went_back_in_time_is_listed_again() -> None:
     assert await facts(script, 2) == [Snapshot([], "50"), Snapshot([], "9")]
 
 
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "listed"])
+async def test_restored_server_delivers_a_revision_that_it_gave_before(streamed: bool) -> None:  # noqa: FBT001 - a row
+    before, after = line("ADDED", secret("a", 6)), line("ADDED", secret("b", 6))
+    empty = watching(bookmark(5, end=True)) if streamed else listing(5)
+    script = Script(empty, watching(before), watching(error(410, "Expired")), empty, watching(after))
+
+    found = await facts(script, 4, send_initial_events=streamed)
+
+    assert found[1:] == [
+        ObjectChange("ADDED", raw(secret("a", 6)), "6"),
+        Snapshot([], "5"),
+        ObjectChange("ADDED", raw(secret("b", 6)), "6"),
+    ]
+
+
 async def test_repeated_event_is_delivered_once() -> None:
     added = line("ADDED", secret("a", 6))
     script = Script(watching(bookmark(5, end=True), added, added, bookmark(7)))

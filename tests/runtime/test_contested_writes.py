@@ -228,6 +228,25 @@ async def test_object_that_another_program_creates_after_the_contest_is_applied_
         await apply("us again")
 
 
+async def test_object_of_another_program_is_applied_with_the_same_content_as_it_was_created_with(
+    writers: Writers,
+) -> None:
+    key = ObjectKey("default", "shared")
+    wanted = CONFIG_MAPS.manifest(key, data={"by": "us"})
+
+    for _ in range(TOLERATED_REWRITES + 2):
+        await writers.guarded.apply(CONFIG_MAPS, wanted, force=True)
+        await writers.rival.delete(CONFIG_MAPS, key)
+        await asyncio.sleep(5)
+    with pytest.raises(CreationContested):
+        await writers.guarded.apply(CONFIG_MAPS, wanted, force=True)
+    await writers.rival.create(CONFIG_MAPS, CONFIG_MAPS.manifest(key, data={"by": "them"}))
+
+    await writers.guarded.apply(CONFIG_MAPS, wanted, force=True)
+
+    assert (await writers.rival.get(CONFIG_MAPS, key))["data"] == {"by": "us"}
+
+
 async def test_object_that_stays_is_applied_as_often_as_its_content_changes(writers: Writers) -> None:
     key = ObjectKey("default", "shared")
 

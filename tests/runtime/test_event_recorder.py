@@ -27,11 +27,12 @@ class RecorderHarness:
         self.api = MemoryApi()
         self.line = DelayedConnection(self.api)
         self.metrics = Metrics()
+        self.clock = VirtualClock(asyncio.get_running_loop())
         self.recorder = EventRecorder(
             Client.from_handler(self.line.handle, retry=NO_RETRY),
             "watchword.io/hub",
             "hub-0",
-            clock=VirtualClock(asyncio.get_running_loop()),
+            clock=self.clock,
             random=Random(1),
             counts=self.metrics,
         )
@@ -211,9 +212,12 @@ async def test_the_same_event_of_many_objects_is_combined_and_each_has_its_audit
     assert len([line for line in lines if line["event"] == "decision"]) == 300
 
 
-async def test_similar_events_are_told_one_by_one_again_after_ten_minutes(harness: RecorderHarness) -> None:
+@pytest.mark.parametrize("ahead", [0, 365], ids=["clock is right", "clock was a year ahead"])
+async def test_similar_events_are_told_one_by_one_again_after_ten_minutes(harness: RecorderHarness, ahead: int) -> None:
+    harness.clock.skew = timedelta(days=ahead)
     for number in range(12):
         harness.recorder.normal(SECRETS.manifest(ObjectKey("ns", f"s{number}")), "Created", "new")
+    harness.clock.skew = timedelta(0)
     await asyncio.sleep(600)
     harness.recorder.normal(SECRETS.manifest(ObjectKey("ns", "later")), "Created", "new")
     await asyncio.sleep(1)

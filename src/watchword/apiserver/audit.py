@@ -1,5 +1,6 @@
 """The audit log: one line per request with user, verb, object and outcome, never its content."""
 
+import errno
 import logging
 import os
 from datetime import datetime
@@ -44,7 +45,10 @@ class AuditLog:
         try:
             if self._size + len(line) > self._max_bytes:
                 self._rotate()
-            os.write(self._descriptor, line)
+            written = os.write(self._descriptor, line)
+            if written < len(line):  # the next line would continue the half one
+                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             if self.status.is_healthy:
                 log.error("cannot write the audit log %s: %s: events are lost", self._path, error.strerror)  # noqa: TRY400 - the cause is said

@@ -6,7 +6,6 @@ from datetime import timedelta
 from random import SystemRandom
 
 import click
-from msgspec import Struct
 
 from watchword.api.meta import ObjectKey
 from watchword.api.names import HUB_NAMESPACE
@@ -18,22 +17,11 @@ from watchword.kube.client import Client
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.event_recorder import EventRecorder
 from watchword.runtime.logs import configure_logging
+from watchword.runtime.metrics import Metrics
 
 PATIENCE = timedelta(seconds=10)
 HUB = NAMESPACES.manifest(ObjectKey.cluster(HUB_NAMESPACE))
 """What Events about the whole hub are about: Kubernetes stores them in the namespace `default`."""
-
-
-class EventCounts(Struct):
-    """Counts the events that the server did not store."""
-
-    dropped: int = 0
-
-    def dropped_event(self) -> None:
-        self.dropped += 1
-
-    def denied(self, reason: str) -> None:
-        """Ignore refusals: no decision of an administrator is one."""
 
 
 @asynccontextmanager
@@ -44,11 +32,12 @@ async def administrator_events(client: Client, command: str) -> AsyncIterator[tu
     """
     verbosity = click.get_current_context().find_root().obj
     configure_logging(level="debug" if verbosity > 1 else "info" if verbosity else "warning")
-    counts = EventCounts()
+    counts = Metrics()
     recorder = EventRecorder(
         client, f"watchword.dev/{command}", identity(), clock=SystemClock(), random=SystemRandom(), counts=counts
     )
     yield recorder, (await who_am_i(client)).username
     await recorder.flush(PATIENCE)
-    if counts.dropped:
-        echo(f"{counts.dropped} events were not stored: may you create events in these namespaces?", err=True)
+    dropped = counts.registry.get_sample_value("watchword_events_dropped_total")
+    if dropped:
+        echo(f"{dropped:.0f} events were not stored: may you create events in these namespaces?", err=True)

@@ -143,6 +143,7 @@ class _ListWatcher(Struct):
                 await self._back_off(problem)
 
     async def _session(self) -> AsyncGenerator[WatchUpdate, None]:
+        self.changed = self.changed if self.version else ""  # a restored server gives revisions again
         if not self.version and not self.streams:
             snapshot = await self._list()
             self.version = snapshot.resource_version

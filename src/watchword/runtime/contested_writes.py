@@ -116,7 +116,7 @@ class ContestedWrites:
         """Record a request's writes; return the fields that must not be written for now."""
         paused = []
         for key, write in written.items():
-            if write.name == EXISTENCE and not created:  # an apply to an object that is there
+            if created is not (write.name == EXISTENCE):  # a creation changes nothing back
                 continue
             history = self._histories.get(key)
             if history is None:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import structlog
 from msgspec import Struct
@@ -20,6 +20,7 @@ from watchword.kube.errors import KubeError
 from watchword.runtime.clock import Clock
 from watchword.runtime.errors import ControllerRuntimeError
 from watchword.runtime.logs import redact_text
+from watchword.runtime.metrics import Metrics
 from watchword.runtime.reconcile import note_refusal
 from watchword.runtime.work_queue import DelayQueue
 
@@ -27,15 +28,6 @@ NOTE_LIMIT = 1024
 SHORT_LIMIT = 128
 EVENT_RETENTION = timedelta(hours=1)
 """How long Kubernetes keeps Events by default: after a restart, a decision that is older is not told again."""
-
-
-class Counts(Protocol):
-    """Counters that matter even when events are not read."""
-
-    def dropped_event(self) -> None: ...
-
-    def denied(self, reason: str) -> None: ...
-
 
 RATE = Rate(5.0, 50)
 MOST_WAITING = 1000  # beyond that, new events are dropped
@@ -70,7 +62,7 @@ class EventRecorder:
     """Records events without ever waiting: `run` sends them; those over the limit are dropped and counted."""
 
     def __init__(
-        self, client: Client, controller: str, instance: str, *, clock: Clock, random: Random, counts: Counts
+        self, client: Client, controller: str, instance: str, *, clock: Clock, random: Random, counts: Metrics
     ) -> None:
         """`controller` is a qualified name (`watchword.io/hub`); `instance` is this process."""
         self._client = client
@@ -170,7 +162,7 @@ class EventRecorder:
         if who.type != "Normal":
             return False
         since, count = self._similar.get((who.kind, who.reason), (now, 0))
-        if now - since >= SIMILAR_WINDOW:
+        if not timedelta(0) <= now - since < SIMILAR_WINDOW:  # the clock may have been set back
             since, count = now, 0
         self._similar[who.kind, who.reason] = since, count + 1
         return count >= MOST_SIMILAR

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from watchword.api.resources import CLUSTER_ROLES
+from watchword.api.meta import Object, Resource
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CORE_EVENTS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+)
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 READ_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
@@ -73,6 +79,40 @@ async def test_role_that_cannot_be_read_grants_nothing(secured_api: Any) -> None
 
     assert (await secured_api.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
     assert reported == ["a listener failed"]
+
+
+async def test_binding_that_cannot_be_read_grants_nothing(secured_api: Any) -> None:
+    await secured_api.grant("bob", READ_PODS)
+    asyncio.get_running_loop().set_exception_handler(lambda _, __: None)
+    subjects = [{"kind": "User", "name": "bob"}, {"kind": "User", "name": ["eve"]}]
+    role = {"kind": "ClusterRole", "name": "granted-bob"}
+
+    unreadable = {"metadata": {"name": "granted-bob"}, "roleRef": role, "subjects": subjects}
+    await secured_api.store_unchecked(CLUSTER_ROLE_BINDINGS, unreadable)
+
+    assert (await secured_api.as_user("bob", "GET", "/api/v1/pods"))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("resource", "unreadable"),
+    [
+        pytest.param(CLUSTER_ROLES, {"rules": [{**READ_PODS, "verbs": "get"}]}, id="role"),
+        pytest.param(CLUSTER_ROLE_BINDINGS, {"roleRef": "view"}, id="binding"),
+        pytest.param(CORE_EVENTS, {"metadata": {"name": "odd", "managedFields": 5}}, id="event"),
+        pytest.param(CUSTOM_RESOURCE_DEFINITIONS, {"status": {"acceptedNames": 5}}, id="definition"),
+    ],
+)
+async def test_server_starts_with_an_object_that_it_cannot_read(
+    secured_api: Any, resource: Resource, unreadable: Object
+) -> None:
+    await secured_api.store_unchecked(resource, {"metadata": {"name": "odd"}, **unreadable})
+    await secured_api.plane.stop()
+    asyncio.get_running_loop().set_exception_handler(lambda _, __: None)
+
+    secured_api.plane = secured_api.new_plane(secured_api.plane.store)
+    await secured_api.plane.start()
+
+    assert (await secured_api.call("GET", "/api/v1/namespaces"))[0] == 200
 
 
 async def test_refusal_names_the_missing_role_of_a_binding(secured_api: Any) -> None:

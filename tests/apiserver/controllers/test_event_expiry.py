@@ -8,6 +8,7 @@ from typing import Any
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CORE_EVENTS, EVENTS
 from watchword.apiserver.controllers.event_expiry import EVENT_TTL
+from watchword.apiserver.serving.model import ApiError
 
 SECOND = timedelta(seconds=1)
 KEY = ObjectKey("default", "e")
@@ -59,5 +60,22 @@ async def test_events_of_an_earlier_run_expire_by_their_own_age(harness: Any) ->
     await harness.controllers.start()
 
     await harness.elapses(EVENT_TTL / 2 + SECOND)
+
+    assert harness.registry.list(CORE_EVENTS) == []
+
+
+async def test_events_are_deleted_once_the_store_takes_writes_again(harness: Any) -> None:
+    for name in ("e", "f"):
+        await has_event(harness, name)
+    delete = harness.registry.delete
+
+    async def fail(*_: Any, **__: Any) -> None:
+        raise ApiError(507, "InsufficientStorage", "the disk is full")
+
+    harness.registry.delete = fail
+    await harness.elapses(EVENT_TTL + SECOND)
+    harness.registry.delete = delete
+
+    await harness.elapses(2 * timedelta(minutes=1))
 
     assert harness.registry.list(CORE_EVENTS) == []

@@ -15,9 +15,10 @@ from tests.apiserver.node.conftest import NodeHarness, TaskContainer, a_template
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import CORE_EVENTS, PODS, SECRETS
+from watchword.apiserver.controllers.event_expiry import EVENT_TTL
 from watchword.apiserver.node.container_run import choose_backoff, is_restart_needed
 from watchword.apiserver.node.containers import UnmountedPath, expand, is_served, relocate, validate_runnable_pod
-from watchword.apiserver.node.model import NodeSettings
+from watchword.apiserver.node.model import Launch, NodeSettings
 from watchword.apiserver.node.pod_factory import NodeEvents, PodFactory
 from watchword.kube.connect import incluster_credential, incluster_endpoint, is_in_cluster
 from watchword.local.workloads import WORKLOADS
@@ -108,6 +109,38 @@ async def test_a_pod_waits_for_a_secret_that_it_must_have(harness: NodeHarness) 
     await harness.has(SECRETS, "boot", "apps", data={})
 
     assert len(harness.runner.started) == 1
+
+
+async def test_warning_is_written_again_once_its_event_has_expired(harness: NodeHarness) -> None:
+    events = NodeEvents(harness.registry, harness.now, "test")
+    pod = await a_pod(harness, "hub")
+
+    for _ in range(3):
+        await events.warn(pod, "FailedMount", "no Secret")
+    assert len(harness.registry.list(CORE_EVENTS, "apps")) == 1
+    await harness.settles((EVENT_TTL + timedelta(seconds=1)).total_seconds())
+    assert harness.registry.list(CORE_EVENTS, "apps") == []
+    await events.warn(pod, "FailedMount", "no Secret")
+
+    assert len(harness.registry.list(CORE_EVENTS, "apps")) == 1
+
+
+@pytest.mark.parametrize("problem", [PermissionError(13, "Permission denied"), ValueError("embedded null byte")])
+async def test_container_that_cannot_be_started_is_reported_and_deleted(
+    harness: NodeHarness, problem: Exception
+) -> None:
+    def refuse(_: Launch) -> TaskContainer:
+        raise problem
+
+    harness.runner.make = refuse
+    pod = await a_pod(harness, "hub", "a\0b")
+    state = pod["status"]["containerStatuses"][0]
+    assert state["lastState"]["terminated"]["reason"] == f"StartError: {problem.args[-1]}"
+
+    await harness.registry.delete(PODS, ObjectKey.of(pod))
+    await harness.settles()
+
+    assert harness.pods() == []
 
 
 async def test_a_container_that_fails_is_restarted_ever_more_slowly(harness: NodeHarness) -> None:

@@ -93,10 +93,18 @@ async def test_exit_code_reports_the_signal(tmp_path: Path, stubborn: Path) -> N
     assert await running.wait() == 128 + signal.SIGKILL
 
 
-async def test_probe_without_a_response_fails(tmp_path: Path, stubborn: Path) -> None:
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [
+        pytest.param("127.0.0.1", 1, id="nothing listens"),
+        pytest.param("x" * 64, 80, id="name that no host can have"),
+        pytest.param("127.0.0.1", 99999, id="port that does not exist"),
+    ],
+)
+async def test_probe_without_a_response_fails(tmp_path: Path, stubborn: Path, host: str, port: int) -> None:
     running = await ProcessRunner(str(stubborn)).start(a_launch(tmp_path))
 
-    assert not await running.probe(HttpProbe("127.0.0.1", 1, "/healthz", 1.0))
+    assert not await running.probe(HttpProbe(host, port, "/healthz", 1.0))
     running.kill()
     await running.wait()
 

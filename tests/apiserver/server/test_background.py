@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import orjson
 import pytest
 
 from watchword.api.http import Request
 from watchword.apiserver.access.config import AccessControl
+from watchword.apiserver.access.pki_directory import write_private
 from watchword.apiserver.access.rbac import AuthorizationDecision
 from watchword.apiserver.audit import AuditLog
 from watchword.apiserver.background import BackgroundTasks, PeriodicTask, TaskStatus, choose_pause
@@ -106,3 +111,38 @@ async def test_audit_log_that_cannot_be_written_ends_no_request() -> None:
 
     assert answer.status == 200
     assert not audit.status.is_healthy
+
+
+@contextmanager
+def file_limit(size: int) -> Iterator[None]:
+    """Let writes behind a place in a file fail, as on a full disk: one that begins before it is cut."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_file_that_does_not_fit_the_disk_leaves_the_present_one(tmp_path: Path) -> None:
+    write_private(tmp_path / "key", b"present")
+
+    with file_limit(10), pytest.raises(OSError, match="File too large"):
+        write_private(tmp_path / "key", b"x" * 100)
+
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"key": b"present"}
+
+
+async def test_audit_log_holds_whole_lines_after_the_disk_was_full(tmp_path: Path) -> None:
+    audit = AuditLog(tmp_path / "audit.log", now)
+    plane = a_plane(audit)
+
+    await plane.handle(Request("GET", "/one"))
+    with file_limit((tmp_path / "audit.log").stat().st_size + 10):
+        await plane.handle(Request("GET", "/two"))
+        assert not audit.status.is_healthy
+    await plane.handle(Request("GET", "/three"))
+    audit.close()
+
+    lines = (tmp_path / "audit.log").read_bytes().splitlines()
+    assert [orjson.loads(line)["requestURI"] for line in lines] == ["/one", "/three"]

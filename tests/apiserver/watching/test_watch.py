@@ -9,6 +9,7 @@ from typing import Any, cast
 import orjson
 import pytest
 
+from watchword.api import resources
 from watchword.api.http import Response
 from watchword.apiserver.serving import watch as watching
 
@@ -163,6 +164,23 @@ async def test_a_watcher_that_falls_behind_is_cut_off_after_what_it_has(
     seen = [*(await first).splitlines(), *b"".join([chunk async for chunk in stream]).splitlines()]
 
     assert [orjson.loads(line)["object"]["metadata"]["name"] for line in seen] == ["s0", "s1", "s2"]
+
+
+async def test_watcher_that_cannot_read_an_object_is_cut_off_and_no_other(api: Any) -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda _, __: None)
+    selective = await opened(api, resourceVersion="1", timeoutSeconds="60", labelSelector="a=b")
+    whole = await opened(api, resourceVersion="1", timeoutSeconds="60")
+    following = [asyncio.create_task(events(stream)) for stream in (selective, whole)]
+    await asyncio.sleep(0)
+    began = asyncio.get_running_loop().time()
+
+    await api.store_unchecked(
+        resources.SECRETS, {"metadata": {"name": "odd", "namespace": "default", "labels": {"a": 1}}}
+    )
+    await following[0]
+
+    assert asyncio.get_running_loop().time() == pytest.approx(began)
+    assert await following[1] == [("ADDED", "odd")]
 
 
 async def test_an_abandoned_stream_leaves_nothing_behind(api: Any) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
+from watchword.api.credential_report import certificate_id
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, Resource
 from watchword.api.names import Label
@@ -23,11 +24,15 @@ from watchword.credentials.certificates.agent import (
     certificate_spec,
     choose_current_request,
     decide_request_outcome,
+    learn_certificates_by_use,
     request_manifest,
 )
 from watchword.credentials.driver import CredentialSubject, NewCredential, Pending, WantedCredential
+from watchword.credentials.evidence import TokenEvidence
 from watchword.credentials.lifecycle import Obtain, Reason
+from watchword.http.server import http_date
 from watchword.kube.client import Client
+from watchword.kube.tls import ClientCertificate
 from watchword.kube.watch import WatchUpdate
 from watchword.pki.authority import Authority, CertificateTemplate, Validity
 from watchword.pki.certificates import Certificate
@@ -37,7 +42,7 @@ from watchword.runtime.cache import Cache
 from watchword.runtime.informer import Reduction, WatchScope
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
+SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 KEY = PrivateKey.generate()
 USER, GROUPS = "system:open-cluster-management:edge:a1", ("system:open-cluster-management:edge",)
 WANTED = WantedCredential("edge", CredentialSubject(USER, GROUPS))
@@ -95,6 +100,30 @@ def held(certificate: Certificate, key: PrivateKey = KEY) -> dict[str, bytes]:
 )
 def test_certificate_with_a_defect_is_not_used_when_it_is_held(data: dict[str, bytes]) -> None:
     assert assess_certificate(WANTED, data, now=NOW).valid is None
+
+
+@pytest.mark.parametrize(
+    ("behind", "is_replaced"),
+    [
+        pytest.param(timedelta(0), True, id="clocks agree"),
+        pytest.param(10 * MINUTE, False, id="another certificate would begin even later for the hub"),
+    ],
+)
+async def test_certificate_that_the_hub_refuses_is_replaced_unless_it_begins_later(
+    behind: timedelta, *, is_replaced: bool
+) -> None:
+    async def hub(_: Request) -> Response:
+        return Response(401, (("Date", http_date((NOW - behind).timestamp())),), b"{}")
+
+    certificate, evidence = certificate_of(begins=-5 * MINUTE), TokenEvidence()
+    held_certificates = [ClientCertificate(certificate.pem, KEY.pem)]
+    learn = learn_certificates_by_use(
+        evidence, lambda: held_certificates, lambda _: Client.from_handler(hub, now=NOW.timestamp)
+    )
+
+    await learn(NOW)
+
+    assert evidence.refused_certificates.keys() == ({certificate_id(certificate.der)} if is_replaced else set())
 
 
 def test_certificate_of_an_authority_is_never_used() -> None:

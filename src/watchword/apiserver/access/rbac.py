@@ -155,8 +155,10 @@ class RbacIndex(Struct):
             if not self._by_subject[place]:
                 del self._by_subject[place]
         if change != "DELETED":
-            binding = self._bindings[key] = Binding.read(obj)
-            for place in binding.index_keys():
+            binding = Binding.read(obj)
+            places = dict.fromkeys(binding.index_keys())  # all or none of them: those of a binding are removed together
+            self._bindings[key] = binding
+            for place in places:
                 self._by_subject.setdefault(place, {})[key.name] = binding
 
 

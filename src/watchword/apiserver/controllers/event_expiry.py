@@ -43,11 +43,16 @@ class EventExpiryController(Controller[str]):
     async def sync(self, _: str) -> float | None:
         now, expired = self.now(), []
         while self._queue and (self._queue[0][0] <= now or self._is_outdated(*self._queue[0])):
-            end, key = heappop(self._queue)
-            if not self._is_outdated(end, key):
-                expired.append(key)
-        for start in range(0, len(expired), _BATCH):
-            await asyncio.gather(*map(self._delete, expired[start : start + _BATCH]))
+            row = heappop(self._queue)
+            if not self._is_outdated(*row):
+                expired.append(row)
+        try:
+            for start in range(0, len(expired), _BATCH):
+                await asyncio.gather(*(self._delete(key) for _, key in expired[start : start + _BATCH]))
+        except Exception:
+            for row in expired:  # tried again: the disk may be full
+                heappush(self._queue, row)
+            raise
         return max(0.0, (self._queue[0][0] - now).total_seconds()) if self._queue else None
 
     def _is_outdated(self, end: datetime, key: ObjectKey) -> bool:

@@ -109,8 +109,9 @@ class ContainerRun(Struct):
         started = self.now()
         try:
             process = self._process = await self.runner.start(self.launch)
-        except OSError as cause:
-            return ContainerTermination(CANNOT_START, started, self.now(), f"StartError: {cause.strerror}")
+        except (OSError, ValueError) as cause:  # also an argument that no process can have
+            reason = getattr(cause, "strerror", None) or cause
+            return ContainerTermination(CANNOT_START, started, self.now(), f"StartError: {reason}")
         if self._stopping.is_set():
             process.terminate()
         self._set(running_since=started, ready=self.readiness is None)

@@ -7,10 +7,12 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
+from watchword.api.expiring_map import ExpiringMap
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting, owner_reference, uid_of
 from watchword.api.resources import CORE_EVENTS, PODS
 from watchword.api.time import rfc3339
 from watchword.apiserver.admission.catalog import ServiceAccountAdmission
+from watchword.apiserver.controllers.event_expiry import EVENT_TTL
 from watchword.apiserver.controllers.worker import Controller, Watches
 from watchword.apiserver.serving.errors import resource_not_found
 from watchword.apiserver.serving.model import ApiError, Now, Operation, Registry, User
@@ -28,15 +30,15 @@ class NodeEvents(Struct):
     registry: Registry
     now: Now
     component: str
-    _reported: set[tuple[str, str, str]] = field(default_factory=set)
+    _reported: ExpiringMap[tuple[str, str, str], bool] = field(default_factory=lambda: ExpiringMap(1024))
 
     async def warn(self, obj: Object, reason: str, message: str) -> None:
-        """Record a warning, unless it was recorded already."""
-        said = (uid_of(obj), reason, message)
-        if said in self._reported:
+        """Record a warning, unless its Event is still there."""
+        said, now = (uid_of(obj), reason, message), self.now()
+        if self._reported.get(said, now=now.timestamp()):
             return
-        self._reported.add(said)
-        metadata, instant = obj["metadata"], rfc3339(self.now())
+        self._reported.put(said, True, now=now.timestamp(), seconds=EVENT_TTL.total_seconds())
+        metadata, instant = obj["metadata"], rfc3339(now)
         key = ObjectKey(metadata["namespace"], f"{metadata['name']}.{uuid4().hex[:16]}")
         event = CORE_EVENTS.manifest(
             key,
@@ -62,10 +64,6 @@ class NodeEvents(Struct):
         except ApiError as refusal:
             if refusal.code not in {403, 404}:  # the namespace is being deleted
                 raise
-
-    def forget(self, uid: str) -> None:
-        """Allow events about an object of this name again, because it was deleted."""
-        self._reported = {said for said in self._reported if said[0] != uid}
 
 
 class PodFactory(Struct, frozen=True):

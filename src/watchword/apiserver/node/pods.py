@@ -43,12 +43,11 @@ class PodController(Controller[ObjectKey]):
     runs: dict[ObjectKey, PodRun] = field(default_factory=dict)
 
     def watches(self) -> Watches:
-        return {PODS: self._pod_changed, SECRETS: self._source_changed, CONFIG_MAPS: self._source_changed}
-
-    def _pod_changed(self, change: str, new: Object) -> None:
-        if change == "DELETED":
-            self.events.forget(uid_of(new))
-        self.worker.enqueue(ObjectKey.of(new))
+        return {
+            PODS: lambda _, pod: self.worker.enqueue(ObjectKey.of(pod)),
+            SECRETS: self._source_changed,
+            CONFIG_MAPS: self._source_changed,
+        }
 
     def _source_changed(self, _change: str, obj: Object) -> None:
         for key in self.runs:

@@ -54,7 +54,7 @@ class RunningProcess(Struct):
                     writer.write(request.encode())
                     status = (await reader.readline()).split()
                     return len(status) > 1 and status[1].isdigit() and 200 <= int(status[1]) < 400
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, ValueError, OverflowError):  # also a host or port that cannot exist
             return False
 
     def _signal(self, number: int) -> None:

@@ -75,17 +75,17 @@ class ObjectRegistry:
     def subscribe(self, resource: Resource, listener: Callable[[str, Object], None]) -> Callable[[], None]:
         """Subscribe; a listener that raises is reported and stays registered."""
         kind = self._require(resource)
-        for record in self._records(kind, ""):
-            listener("ADDED", self.objects.decode(kind, record))
 
         def deliver(event: StoreEvent) -> None:
             word = "DELETED" if event.deleted else "ADDED" if event.previous is None else "MODIFIED"
             try:
                 listener(word, self._decoded_once(kind, event.record))
-            except Exception as error:  # noqa: BLE001 - the write is committed; a listener's fault must not undo it
+            except Exception as error:  # noqa: BLE001 - what is stored stays, and so does the server
                 context = {"message": "a listener failed", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
 
+        for record in self._records(kind, ""):
+            deliver(StoreEvent(record, None))
         return self.objects.store.subscribe(bucket_of(kind), deliver)
 
     def _decoded_once(self, kind: ResourceKind, record: Record) -> Object:

@@ -184,7 +184,7 @@ class Watch:
         self._broadcaster = broadcaster
         self._queue: deque[bytes] = deque()
         self._queued = 0
-        self._overflowed = False
+        self._overflowed = False  # or failed
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._end = 0.0
@@ -196,10 +196,15 @@ class Watch:
         self._push = push
 
     def receive(self, event: StoreEvent) -> None:
-        """Queue one change; a watcher that falls too far behind is cut off after what it already has."""
+        """Queue one change; a watcher that cannot follow is cut off after what it already has."""
         if self._overflowed:
             return
-        encoded = self._encode(event)
+        try:
+            encoded = self._encode(event)
+        except Exception as error:  # noqa: BLE001 - the watch ends, and neither the write nor another watch with it
+            self._loop.call_exception_handler({"message": "a watch failed", "exception": error})
+            self._overflowed, encoded = True, None
+            self._notify_waiter()
         if encoded is None:
             return
         self._queue.append(encoded)

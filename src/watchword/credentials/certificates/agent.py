@@ -310,7 +310,8 @@ def learn_certificates_by_use(
             except (PkiError, ConfigError):
                 continue  # what is damaged is replaced, too
             except (Unauthorized, CertificateRefused):
-                evidence.observe_refused_certificate(certificate_id(leaf.der), leaf.not_after, now=now)
+                if now + (client.clock_skew or IMMEDIATELY) >= leaf.not_before:  # another one would begin even later
+                    evidence.observe_refused_certificate(certificate_id(leaf.der), leaf.not_after, now=now)
             except KubeError as error:
                 log_unread(error)
                 break
