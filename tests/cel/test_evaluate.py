@@ -76,6 +76,9 @@ def test_evaluate(expression: str, expected: Any) -> None:
         ("self.s.matches('(')", "error parsing regexp"),
         ("self.missing == 1 || false", "no such key: missing"),
         ("int('x')", "type conversion error"),
+        ("int('1_0')", "type conversion error"),
+        ("int(' 1')", "type conversion error"),
+        ("double('\u0661')", "type conversion error"),
     ],
 )
 def test_evaluation_error_is_reported(expression: str, told: str) -> None:

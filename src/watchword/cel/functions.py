@@ -200,6 +200,8 @@ def _matches(text: str, pattern: str) -> bool:
 def _number(kind: type[int | float], name: str) -> Function:
     def convert(value: Any) -> Any:
         try:
+            if type(value) is str and not _NUMERAL.fullmatch(value):
+                raise ValueError(value)
             return _in_range(kind(value)) if type(value) in (int, float, str) else no_overload()
         except (ValueError, OverflowError) as error:
             raise CelError(f"type conversion error from 'string' to '{name}'") from error
@@ -207,6 +209,7 @@ def _number(kind: type[int | float], name: str) -> Function:
     return convert
 
 
+_NUMERAL = re.compile(r"[-+.0-9A-Za-z]+")  # Python would read blanks, underscores and digits of other scripts, too
 _to_int = _number(int, "int")
 
 
