@@ -107,11 +107,10 @@ async def _carry_out(change: TokenChange, exporter: Exporter, report: Callable[[
         try:
             work = exporter.put(change.token) if isinstance(change, TokenAvailable) else exporter.remove(change.cluster)
             await work
-            break
+            return report(change, "")
         except PASSING as problem:
             report(change, str(problem))
             await asyncio.sleep(FIRST_RECHECK.total_seconds())  # the object that is in the way is not watched
-    report(change, "")
 
 
 class ArgoExporter(Exporter, frozen=True):
