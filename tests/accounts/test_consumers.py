@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,9 +42,10 @@ from watchword.api.sensitive import Sensitive
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.credentials import CredentialSource
 from watchword.kube.endpoint import Endpoint
+from watchword.kube.errors import Unreachable
 from watchword.kube.exec_plugin import ExecPlugin, parse_exec_credential
 from watchword.kube.https_transport import HttpsTransport
-from watchword.kube.transport import InProcessTransport
+from watchword.kube.transport import InProcessTransport, Transport
 from watchword.runtime.event_loop import running
 from watchword.testing.builders import a_secret
 from watchword.testing.eventually import eventually, is_gone
@@ -260,6 +261,45 @@ async def test_name_that_is_taken_holds_up_no_other_cluster(fleet: AccountsFleet
         assert "rename or remove it" in said[names[0]]
         await fleet.client.delete(SECRETS, taken)
         await eventually(fleet.client, SECRETS, taken, lambda obj: "config" in (obj or {}).get("data", {}), within=90)
+
+
+@dataclass
+class BusyHub:
+    """Refuses the first write of each kind of request as outdated, and loses the connection of the second."""
+
+    inner: Transport
+    failed: list[str] = field(default_factory=list)
+
+    async def send(self, request: Request) -> Response:
+        if request.method == "GET" or self.failed.count(request.method) == 2:
+            return await self.inner.send(request)
+        self.failed.append(request.method)
+        if self.failed.count(request.method) == 2:
+            raise Unreachable("the connection was reset")
+        status = {"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409, "message": "outdated"}
+        return Response(409, (("Content-Type", "application/json"),), orjson.dumps(status))
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Response]:
+        return self.inner.stream(request)
+
+    async def close(self) -> None:
+        return None
+
+
+async def test_export_outlives_a_hub_that_refuses_writes_for_a_moment(fleet: AccountsFleet) -> None:
+    namespace, names = await a_fleet_account(fleet)
+    argo = await fleet.plane.namespace("argocd")
+    busy = BusyHub(fleet.client.transport)
+    exporter = ArgoExporter(fleet.client.without_retries().over(busy), ObjectKey(namespace, "robot"), argo)
+    keys = [ObjectKey(argo, f"cluster-{name}") for name in names]
+
+    async with running(run_export(fleet.client, "robot", exporter, namespace=namespace), "export"):
+        for key in keys:
+            await eventually(fleet.client, SECRETS, key, within=300)
+        await fleet.client.delete(MSA, ObjectKey(namespace, "robot"))
+        for key in keys:
+            await eventually(fleet.client, SECRETS, key, is_gone, within=300)
+    assert busy.failed.count("POST") == busy.failed.count("DELETE") == 2
 
 
 @pytest.mark.planes("embedded")  # other tests give a shared one the kind

@@ -42,11 +42,17 @@ def plan(flags: DiscoveryFlags, *, stdin: bytes = b"", environment: Mapping[str,
         ),
         pytest.param(replace(BY_TOKEN, token="@/does/not/exist"), "no such file", id="a missing file"),
         pytest.param(replace(BY_TOKEN, token="@/"), "is a directory", id="a folder"),
+        pytest.param(replace(BY_TOKEN, token="@/dev/null"), "/dev/null is empty", id="an empty file"),
     ],
 )
 def test_flags_that_name_no_method_or_several_are_refused(flags: DiscoveryFlags, complaint: str) -> None:
     with pytest.raises(click.UsageError, match=complaint):
-        plan(flags)
+        plan(flags, stdin=ONE.encode())
+
+
+def test_standard_input_without_a_token_is_refused() -> None:
+    with pytest.raises(click.UsageError, match="standard input is empty"):
+        plan(replace(BY_TOKEN, token="-"), stdin=b"\n")
 
 
 @pytest.mark.parametrize(

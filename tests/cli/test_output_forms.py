@@ -46,9 +46,10 @@ def test_fill_template(template: str, expected: str) -> None:
     assert fill_template(DOCUMENT, template) == expected
 
 
-def test_a_template_that_is_no_path_is_refused() -> None:
+@pytest.mark.parametrize("template", ["{range .items}", "{.items[0].name", "{.items[*].name}{", "{.items[0"])
+def test_a_template_that_is_no_path_is_refused(template: str) -> None:
     with pytest.raises(click.BadParameter, match=r"write a path like"):
-        fill_template(DOCUMENT, "{range .items}")
+        fill_template(DOCUMENT, template)
 
 
 def test_the_list_of_tokens_shows_what_each_is_bound_to() -> None:

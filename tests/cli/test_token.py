@@ -33,6 +33,7 @@ def test_generate_prints_one_token(capsys: pytest.CaptureFixture[str]) -> None:
     [
         pytest.param(["create", "abcdef.0123456789abcdef"], "printed in manuals", id="a token from a manual"),
         pytest.param(["create", "short"], "malformed", id="a malformed token"),
+        pytest.param(["create", "@/dev/null"], "is empty", id="an empty file, and not a random token"),
         pytest.param(["create", "--usages", "all"], "'all' is not a usage", id="an unknown usage"),
         pytest.param(["create", "--ttl", "1d"], "24h, 90m", id="an unknown unit"),
         pytest.param(["create", "--max-uses", "0"], "max-uses", id="no use at all"),

@@ -73,6 +73,7 @@ def test_registry_is_accepted(text: str) -> None:
         pytest.param({"registries": "https://quay.io"}, "not a registry", id="with a scheme"),
         pytest.param({"token-lifetime-seconds": "60"}, "from 600", id="shorter than Kubernetes issues"),
         pytest.param({"token-lifetime-seconds": "9" * 30}, "from 600", id="far too long"),
+        pytest.param({"token-lifetime-seconds": "000000600" + "9" * 20}, "from 600", id="too long behind zeros"),
         pytest.param({}, "", id="nothing"),
         pytest.param({"registries": "a.example, b.example\nc.example", "audience": "registry"}, "", id="a list"),
     ],

@@ -234,6 +234,10 @@ def test_ignored_items_that_the_cluster_lacks_are_left_out() -> None:
     assert applied["spec"] == {"replicas": 1, "list": [{}, {}]}
 
 
+def test_objects_that_cannot_be_watched_are_read_once_a_second_at_most() -> None:
+    assert FeedbackThrottle(timedelta(0)).interval == timedelta(seconds=1)
+
+
 async def test_reports_that_follow_each_other_wait_longer_and_longer() -> None:
     throttle, key, waits = FeedbackThrottle(timedelta(seconds=30)), ObjectKey("ns", "w"), []
     for _ in range(7):

@@ -15,7 +15,7 @@ from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, labe
 from watchword.api.names import Annotation, Label
 from watchword.api.resources import CLUSTER_PROFILES, SECRETS
 from watchword.kube.client import Client
-from watchword.kube.errors import NotFound
+from watchword.kube.errors import Conflict, NotFound, ServerError, TooManyRequests, Unreachable
 from watchword.runtime.ensure import ApplyPolicy, apply_object, delete_object, with_preconditions
 from watchword.runtime.errors import BeingDeleted, NameConflict
 from watchword.runtime.manager import first_error
@@ -26,6 +26,7 @@ ARGO_TYPE = "argocd.argoproj.io/secret-type"
 PROVIDER = "open-cluster-management"
 CLUSTER_MANAGER = "x-k8s.io/cluster-manager"
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+PASSING = (BeingDeleted, Conflict, NameConflict, ServerError, TooManyRequests, Unreachable)  # ends no export
 
 
 class ExportRefused(AccountsError):
@@ -85,7 +86,7 @@ async def run_export(
 ) -> None:
     """Keep a tool's list of clusters equal to the clusters that have a token, until cancelled.
 
-    A cluster whose name is taken is reported and tried again, and holds up no other.
+    A cluster whose name is taken, or whose write fails for now, is reported and tried again, and holds up no other.
     """
     writing: dict[str, asyncio.Task[None]] = {}
     changes = watch_tokens(hub, account, namespace=namespace, known=await exporter.exported())
@@ -102,16 +103,14 @@ async def run_export(
 
 
 async def _carry_out(change: TokenChange, exporter: Exporter, report: Callable[[TokenChange, str], None]) -> None:
-    while isinstance(change, TokenAvailable):
+    while True:
         try:
-            await exporter.put(change.token)
-            break
-        except (BeingDeleted, NameConflict) as conflict:
-            report(change, str(conflict))
+            work = exporter.put(change.token) if isinstance(change, TokenAvailable) else exporter.remove(change.cluster)
+            await work
+            return report(change, "")
+        except PASSING as problem:
+            report(change, str(problem))
             await asyncio.sleep(FIRST_RECHECK.total_seconds())  # the object that is in the way is not watched
-    else:
-        await exporter.remove(change.cluster)
-    report(change, "")
 
 
 class ArgoExporter(Exporter, frozen=True):

@@ -20,7 +20,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
 def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> BackupKey:
-    """Return what encrypts the backup; `click.UsageError` when both are given or the passphrase is short."""
+    """Return what encrypts the backup; `click.UsageError` when both are given or the passphrase is empty."""
     from watchword.apiserver.store.encryption import read_encryption_keys
 
     if key_file is not None and passphrase_file is not None:
@@ -30,8 +30,6 @@ def read_backup_key(key_file: Path | None, passphrase_file: Path | None) -> Back
     if passphrase_file is None:
         return BackupKey()
     text = SecretReader().read("-" if str(passphrase_file) == "-" else f"@{passphrase_file}")
-    if not text:
-        raise click.UsageError("the passphrase is empty: write one to the file, or use --key-file")
     return BackupKey(passphrase=Sensitive(text))
 
 

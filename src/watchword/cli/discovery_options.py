@@ -19,11 +19,9 @@ from watchword.discovery.discover import (
     PollOptions,
     Progress,
 )
-from watchword.discovery.discovery_document import parse_endpoint, read_document
+from watchword.discovery.discovery_document import STANDARD_INPUT, parse_endpoint, read_document
 from watchword.discovery.tokens import BootstrapToken
 from watchword.pki.keys import Pin
-
-STANDARD_INPUT = "-"
 
 
 class DiscoveryFlags(Struct, frozen=True):

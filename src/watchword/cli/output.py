@@ -158,6 +158,8 @@ _PART = re.compile(r"\{([^{}]*)\}")
 def fill_template(document: Any, template: str) -> str:
     """Return the template with every `{.path}` replaced by what it leads to; `click.BadParameter` for others."""
     braced = template if "{" in template else f"{{{template}}}"
+    if "{" in _PART.sub("", braced):
+        raise click.BadParameter(f"a brace of {template} is not closed: {HINT}", param_hint="-o")
     return _PART.sub(lambda part: _fill(document, part.group(1).strip()), braced)
 
 

@@ -50,4 +50,6 @@ class SecretReader(Struct):
     def _text(data: bytes, where: str) -> str:
         if len(data) > MAXIMUM_BYTES:
             raise click.UsageError(f"{where} is far too large for a token: is it the right file?")
+        if not data.strip():
+            raise click.UsageError(f"{where} is empty: write the secret to it")
         return data.decode("ascii", "replace").strip()

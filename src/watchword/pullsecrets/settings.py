@@ -138,8 +138,8 @@ def validate_configuration(data: Mapping[str, str]) -> str:
     if wrong:
         return f"{wrong[0]!r} is not a registry: write host, host:port or host:port/path, without https://"
     seconds = data.get("token-lifetime-seconds", "3600")
-    if not seconds.isdecimal() or not SHORTEST_LIFETIME <= timedelta(seconds=int(seconds[:9])) <= LONGEST_LIFETIME:
-        shortest, longest = int(SHORTEST_LIFETIME.total_seconds()), int(LONGEST_LIFETIME.total_seconds())
+    shortest, longest = int(SHORTEST_LIFETIME.total_seconds()), int(LONGEST_LIFETIME.total_seconds())
+    if not re.fullmatch("[0-9]{1,9}", seconds) or not shortest <= int(seconds) <= longest:
         return f"token-lifetime-seconds is {seconds!r}: write a number from {shortest} to {longest}"
     return ""
 

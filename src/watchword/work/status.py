@@ -166,8 +166,11 @@ def _without_values(row: Mapping[str, Any]) -> Object:
 class FeedbackThrottle(Struct):
     """Each report that follows another soon waits twice as long as the one before, up to the interval."""
 
-    interval: timedelta
+    interval: timedelta  # at least `MIN_INTERVAL`: what cannot be watched is read as often
     _reports: dict[ObjectKey, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.interval = max(self.interval, timedelta(seconds=MIN_INTERVAL))
 
     def delay(self, key: ObjectKey) -> timedelta:
         """Return how long the next report has to delay; nothing when it may go now."""
@@ -175,10 +178,8 @@ class FeedbackThrottle(Struct):
         return timedelta(seconds=max(0.0, written_at + gap - asyncio.get_running_loop().time()))
 
     def record_write(self, key: ObjectKey) -> None:
-        now = asyncio.get_running_loop().time()
-        written_at, gap = self._reports.get(key, (float("-inf"), MIN_INTERVAL))
-        slowest = max(self.interval.total_seconds(), MIN_INTERVAL)
-        rested = now - written_at > 2 * slowest
+        now, (written, gap) = asyncio.get_running_loop().time(), self._reports.get(key, (float("-inf"), MIN_INTERVAL))
+        rested = now - written > 2 * (slowest := self.interval.total_seconds())
         self._reports[key] = now, MIN_INTERVAL if rested else min(slowest, 2 * gap)
 
     def forget(self, key: ObjectKey) -> None:
