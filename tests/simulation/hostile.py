@@ -107,7 +107,7 @@ def accounts_client(member: SimulatedCluster) -> Client:
 
 @dataclass
 class HostileCluster:
-    """Writes with the credentials of a cluster; people mend what belongs to them, and the product the rest."""
+    """Writes with the credentials of a cluster; administrators undo what belongs to them, and the product the rest."""
 
     member: SimulatedCluster
     stored: StoreReader
@@ -134,17 +134,17 @@ class HostileCluster:
         if "accounts" in self.member.profile.pillars:
             yield accounts_client(self.member), [*accounts_writes(self.member.name, self.amount)]
 
-    async def mend(self) -> None:
-        """Take back what no program writes, as administrators do."""
-        client, own = self.admin.client, ObjectKey.cluster(self.member.name)
-        addon, work = ObjectKey(self.member.name, ADDON), ObjectKey(self.member.name, WORK)
-        gone = dict.fromkeys((Annotation.LEFT_ON, Annotation.IMAGE_REGISTRIES, "extreme"))
-        spec = {"taints": None, "managedClusterClientConfigs": None}
-        status = {"namespace": None, "registrations": [{"type": "kubeClient"}]}
-        insist = self.admin.insist
-        await insist(lambda: client.patch(MANAGED_CLUSTERS, own, {"metadata": {"annotations": gone}, "spec": spec}))
-        await insist(lambda: client.patch(MANAGED_CLUSTER_ADDONS, addon, {"status": status}, subresource="status"))
-        await insist(lambda: client.delete(MANIFEST_WORKS, work))
+
+async def undo_hostile_writes(member: SimulatedCluster, admin: Administrator) -> None:
+    """Take back what no program writes, as administrators do."""
+    client, own = admin.client, ObjectKey.cluster(member.name)
+    addon, work = ObjectKey(member.name, ADDON), ObjectKey(member.name, WORK)
+    gone = dict.fromkeys((Annotation.LEFT_ON, Annotation.IMAGE_REGISTRIES, "extreme"))
+    spec = {"taints": None, "managedClusterClientConfigs": None}
+    status = {"namespace": None, "registrations": [{"type": "kubeClient"}]}
+    await admin.insist(lambda: client.patch(MANAGED_CLUSTERS, own, {"metadata": {"annotations": gone}, "spec": spec}))
+    await admin.insist(lambda: client.patch(MANAGED_CLUSTER_ADDONS, addon, {"status": status}, subresource="status"))
+    await admin.insist(lambda: client.delete(MANIFEST_WORKS, work))
 
 
 def cluster_writes(cluster: str, amount: float, keys: SeededKeys) -> Iterator[HostileWrite]:

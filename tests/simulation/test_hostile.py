@@ -16,6 +16,7 @@ from tests.simulation.hostile import (
     accounts_client,
     accounts_writes,
     cluster_writes,
+    undo_hostile_writes,
 )
 from tests.simulation.planes import PlaneImages, SeededKeys
 from tests.simulation.settings import DAY
@@ -91,7 +92,7 @@ def test_each_hostile_write_is_stored_or_refused_as_expected(images: PlaneImages
         rows = [(own, row) for row in cluster_writes(NAME, amount / 2, SeededKeys(Random(7)))]
         rows += [(accounts_client(member), row) for row in accounts_writes(NAME, amount / 2)]
         surprises.extend([found for client, row in rows if (found := await find_surprise(row, client, fleet))])
-        await hostile.mend()
+        await undo_hostile_writes(hostile.member, hostile.admin)
 
     simulate(ACCOUNTS_LIFE, images, SimulationScript(sabotage=(ACCOUNTS_LIFE.faults_end, write)))
 
@@ -121,7 +122,7 @@ def test_fleet_gets_over_everything_that_a_hostile_cluster_writes(images: PlaneI
     async def write(fleet: SimulatedFleet) -> None:
         hostile = HostileCluster(fleet.members[NAME], fleet.stored, Administrator(fleet), amount, most=10**6)
         stored.extend(await hostile.write())
-        await hostile.mend()
+        await undo_hostile_writes(hostile.member, hostile.admin)
 
     life = replace(LIFE, clusters=2, days=9, quiet=4 * DAY, pillars=("accounts",))
     report = simulate(life, images, SimulationScript(sabotage=(2 * DAY, write)))

@@ -10,6 +10,7 @@ from datetime import timedelta
 from tests.helpers.fault_injection import FaultPlan, WatchFaults
 from tests.simulation.administrator import quietly
 from tests.simulation.fleet import Intent
+from tests.simulation.hostile import undo_hostile_writes
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.network import Link
 from tests.simulation.pillar import Pillar
@@ -219,6 +220,7 @@ class Infrastructure(Pillar):
         if self.fleet.grpc is not None:
             self.fleet.grpc.lost += [each for each in known if each not in self._grpc_authorities()]
         for name, standing in self.fleet.standing.items():
+            await undo_hostile_writes(self.fleet.members[name], self.admin)
             if standing.intent is Intent.REMOVED:
                 await self.admin.delete_cluster(name)
             elif standing.intent is Intent.MEMBER and name in created:

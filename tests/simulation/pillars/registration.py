@@ -11,7 +11,7 @@ from tests.simulation.administrator import note_deed, quietly
 from tests.simulation.cluster import SECRET, SimulatedCluster
 from tests.simulation.fleet import Intent
 from tests.simulation.held_credentials import HeldCredential, cluster_credential, secrets_in
-from tests.simulation.hostile import HostileCluster
+from tests.simulation.hostile import HostileCluster, undo_hostile_writes
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.pillar import Pillar
 from tests.simulation.settings import DAY, HOUR, MINUTE
@@ -294,7 +294,7 @@ class Registration(Pillar):
         hostile = HostileCluster(self.fleet.members[incident.target], self.fleet.stored, self.admin, incident.amount)
         note_deed(done=bool(await hostile.write()))
         yield
-        await hostile.mend()
+        await undo_hostile_writes(hostile.member, self.admin)
 
 
 BINDINGS = (registration_binding, work_binding)
