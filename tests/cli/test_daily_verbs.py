@@ -70,6 +70,8 @@ async def test_a_set_is_created_filled_bound_emptied_and_deleted(cli_fleet: Flee
     await cli_fleet.run("clusterset", "unbind", name, "-n", place)
     await cli_fleet.run("clusterset", "remove", name, cluster)
     assert "is not in" in await cli_fleet.run("clusterset", "remove", name, cluster, code=ExitCode.NOT_FOUND)
+    refusal = await cli_fleet.run("clusterset", "remove", "default", cluster, code=ExitCode.REFUSED)
+    assert "every cluster is in a set" in refusal
     await cli_fleet.run("clusterset", "delete", name)
     assert await cli_fleet.client.find(MANAGED_CLUSTER_SETS, ObjectKey.cluster(name)) is None
     for argv in (["add", name, cluster], ["bind", name, "-n", place]):

@@ -13,6 +13,7 @@ from watchword.api.resources import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTE
 from watchword.health.hub_reader import require_hub
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, NotFound
+from watchword.registration.hub.cluster_sets import DEFAULT_SET
 
 EXCLUSIVE = "ExclusiveClusterSetLabel"
 SPEC: Mapping[str, Object] = {"clusterSelector": {"selectorType": EXCLUSIVE}}
@@ -73,6 +74,8 @@ class ClusterSetAdmin(Struct, frozen=True):
 
     async def remove(self, name: str, cluster: str) -> bool:
         """Take a cluster out of a set: the hub puts it into the set `default`."""
+        if name == DEFAULT_SET:
+            raise OperationRefused(f"every cluster is in a set: `watchword clusterset add SET {cluster}` changes it")
         current = await get_named(self.client, MANAGED_CLUSTERS, ObjectKey.cluster(cluster))
         if labels_of(current).get(Label.CLUSTER_SET) != name:
             raise NotFoundOnHub(f"cluster {cluster} is not in cluster set {name}: `watchword clusters` shows its set")

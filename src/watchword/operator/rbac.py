@@ -63,10 +63,7 @@ AGENT_RULES: list[Object] = [
 AGENT_OWN_RIGHTS = (
     RbacRule("credentials of the cluster and of add-ons are in Secrets", "", ("secrets",), (*READ, *APPLY)),
     RbacRule(
-        "replicas elect a leader, add-ons renew leases",
-        "coordination.k8s.io",
-        ("leases",),
-        (*READ, "create", "update"),
+        "replicas elect a leader, add-ons renew leases", "coordination.k8s.io", ("leases",), (*READ, "create", "update")
     ),
     RbacRule("events are recorded", "events.k8s.io", ("events",), ("create", "patch")),
 )
