@@ -43,6 +43,7 @@ from watchword.runtime.informer import Reduction, WatchScope
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+AT_ONCE = timedelta(0)
 KEY = PrivateKey.generate()
 USER, GROUPS = "system:open-cluster-management:edge:a1", ("system:open-cluster-management:edge",)
 WANTED = WantedCredential("edge", CredentialSubject(USER, GROUPS))
@@ -93,7 +94,7 @@ def held(certificate: Certificate, key: PrivateKey = KEY) -> dict[str, bytes]:
     [
         pytest.param(held(certificate_of(SERVING_USAGES)), id="for servers"),
         pytest.param(held(certificate_of(begins=-2 * DAY)), id="expired"),
-        pytest.param(held(certificate_of(), PrivateKey.generate()), id="of another key"),
+        pytest.param(held(certificate_of(), PrivateKey.generate()), id="of no key"),
         pytest.param({}, id="nothing"),
         pytest.param({**held(certificate_of()), "tls.crt": b"no certificate"}, id="unreadable"),
     ],
@@ -170,45 +171,56 @@ def issued(key: PublicKey = KEY.public, user: str = USER) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("request_", "reason", "recheck"),
+    ("request_", "seen_for", "reason"),
     [
-        pytest.param(decided("Denied"), "CSRDenied", RETRY_AFTER_REFUSAL, id="denied just now"),
-        pytest.param(
-            decided("Denied", since=RETRY_AFTER_REFUSAL - SECOND), "CSRDenied", SECOND, id="denied a while ago"
-        ),
-        pytest.param(decided("Failed"), "CSRFailed", RETRY_AFTER_REFUSAL, id="not signed"),
-        pytest.param(
-            decided("Approved", issued(user="somebody")), "CertificateMismatch", RETRY_AFTER_REFUSAL, id="for others"
-        ),
+        pytest.param(decided("Denied"), AT_ONCE, "CSRDenied", id="denied just now"),
+        pytest.param(decided("Denied", since=DAY), AT_ONCE, "CSRDenied", id="denied by a hub whose clock is behind"),
+        pytest.param(decided("Denied"), RETRY_AFTER_REFUSAL - SECOND, "CSRDenied", id="denied a while ago"),
+        pytest.param(decided("Failed"), AT_ONCE, "CSRFailed", id="not signed"),
+        pytest.param(decided("Approved", issued(user="other")), AT_ONCE, "CertificateMismatch", id="for others"),
         pytest.param(
             decided("Approved", issued(PrivateKey.generate().public)),
+            AT_ONCE,
             "CertificateMismatch",
-            RETRY_AFTER_REFUSAL,
-            id="of another key",
-        ),
-        pytest.param(
-            decided("Approved", since=ISSUANCE_TIMEOUT), "CertificateNotIssued", RETRY_AFTER_REFUSAL, id="never signed"
+            id="of no key",
         ),
     ],
 )
-def test_who_is_refused_waits_with_the_key_that_was_refused(request_: Object, reason: str, recheck: timedelta) -> None:
-    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_, now=NOW)
+def test_agent_waits_with_the_key_that_was_refused(request_: Object, seen_for: timedelta, reason: str) -> None:
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_, now=NOW, decided_for=seen_for)
 
+    recheck = RETRY_AFTER_REFUSAL - seen_for
     assert answer == Pending(reason, getattr(answer, "message", ""), recheck=recheck, failed=True)
+
+
+@pytest.mark.parametrize(
+    ("seen_for", "reason"),
+    [
+        pytest.param(ISSUANCE_TIMEOUT - SECOND, "AwaitingCertificate", id="approved a while ago"),
+        pytest.param(ISSUANCE_TIMEOUT, "CertificateNotIssued", id="never signed"),
+    ],
+)
+def test_approved_request_that_no_signer_answers_is_a_failure_in_the_end(seen_for: timedelta, reason: str) -> None:
+    unsigned = decided("Approved", since=DAY)
+
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, unsigned, now=NOW, decided_for=seen_for)
+
+    assert isinstance(answer, Pending)
+    assert answer.reason == reason
 
 
 @pytest.mark.parametrize(
     "request_",
     [
-        pytest.param(decided("Denied", since=RETRY_AFTER_REFUSAL), id="denied long ago"),
-        pytest.param(decided("Failed", since=2 * RETRY_AFTER_REFUSAL), id="not signed long ago"),
-        pytest.param(
-            decided("Approved", issued(user="somebody"), since=RETRY_AFTER_REFUSAL), id="for others, long ago"
-        ),
+        pytest.param(decided("Denied"), id="denied long ago"),
+        pytest.param(decided("Failed"), id="not signed long ago"),
+        pytest.param(decided("Approved", issued(user="other")), id="for others, long ago"),
     ],
 )
 def test_another_key_is_asked_about_once_the_refusal_has_had_its_time(request_: Object) -> None:
-    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_, now=NOW)
+    seen_for = RETRY_AFTER_REFUSAL
+
+    answer = decide_request_outcome(certificate_spec(WANTED, KEY), KEY, request_, now=NOW, decided_for=seen_for)
 
     assert isinstance(answer, Pending)
     assert answer.recheck == timedelta(0)

@@ -207,6 +207,7 @@ def decide_request_outcome(
     request: Object,
     *,
     now: datetime,
+    decided_for: timedelta = IMMEDIATELY,  # since this process knows it, by its own clock: the hub's may be behind
     new_key: driver.NewKey = PrivateKey.generate,
 ) -> driver.ObtainResult:
     """Return what the hub's decision so far means; some time after a refusal another key is used."""
@@ -214,23 +215,21 @@ def decide_request_outcome(
     if decision.verdict in (requests.DENIED, requests.FAILED):
         reason = "CSRDenied" if decision.verdict == requests.DENIED else "CSRFailed"
         message = f"the hub {decision.verdict.lower()} the request: {decision.message or decision.reason}"
-        return _refused(reason, message, decision.decided_at, now=now, new_key=new_key)
+        return _refused(reason, message, decided_for, new_key)
     if decision.verdict != requests.APPROVED:
         return awaiting_approval(request["metadata"]["name"], recheck=choose_recheck_interval(request, now=now))
     if not decision.certificate:
-        return _decide_unissued(decision, str((request.get("spec") or {}).get("signerName")), now=now)
+        return _decide_unissued(str((request.get("spec") or {}).get("signerName")), decided_for)
     answer = _read_certificate(spec, key, decision.certificate, now=now)
     if isinstance(answer, driver.NewCredential):
         return answer
     message = f"the certificate from the hub is not used: {answer}"
-    return _refused("CertificateMismatch", message, decision.decided_at, now=now, new_key=new_key)
+    return _refused("CertificateMismatch", message, decided_for, new_key)
 
 
-def _refused(
-    reason: str, message: str, since: datetime | None, *, now: datetime, new_key: driver.NewKey
-) -> driver.Pending:
+def _refused(reason: str, message: str, waited: timedelta, new_key: driver.NewKey) -> driver.Pending:
     """Wait before another key is made: storing it triggers a reconcile, and a request made at once is refused again."""
-    left = RETRY_AFTER_REFUSAL - (now - since) if since is not None else IMMEDIATELY
+    left = RETRY_AFTER_REFUSAL - waited
     if left > IMMEDIATELY:
         return driver.Pending(reason, message, recheck=left, failed=True)
     return driver.Pending(reason, message, recheck=IMMEDIATELY, failed=True, keep={PENDING_KEY: new_key().pem.reveal()})
@@ -264,8 +263,8 @@ def _describe(certificate: Certificate) -> str:
     return f"client certificate {format_validity(validity)}"
 
 
-def _decide_unissued(decision: requests.RequestDecision, signer: str, *, now: datetime) -> driver.Pending:
-    if decision.decided_at is None or now - decision.decided_at < ISSUANCE_TIMEOUT:
+def _decide_unissued(signer: str, waited: timedelta) -> driver.Pending:
+    if waited < ISSUANCE_TIMEOUT:
         message = f"the request is approved, and waits for signer {signer} to issue the certificate"
         return driver.Pending("AwaitingCertificate", message, recheck=RECHECK_INTERVAL)
     advice = (
@@ -367,7 +366,7 @@ class CertificateAgentDriver(Struct, frozen=True):
     lifetime: timedelta | None = None  # requested; None leaves it to the hub
     endpoint_signer: str = ""  # signs for the endpoint in ENDPOINT_CONFIG; empty: the certificate is for the API server
     load_key: LoadKey = field(default_factory=lambda: lru_cache(KEYS_IN_USE)(PrivateKey.from_pem))
-    first_seen: dict[str, datetime] = field(default_factory=dict)  # the pending request → since when, by our clock
+    first_seen: dict[tuple[str, str], datetime] = field(default_factory=dict)  # request, decision → when, by our clock
     obtained: dict[str, datetime] = field(default_factory=dict)  # the certificate's id → when, by our clock
     evidence: TokenEvidence = field(default_factory=TokenEvidence)  # which certificates the hub refuses
 
@@ -409,14 +408,15 @@ class CertificateAgentDriver(Struct, frozen=True):
         request = choose_current_request(wanted, found)
         if request is None:
             return await self._create_request(wanted, key, names[0] if found[0] is None else names[-1])
+        seen_for = self._seen_for(request, now)
         if (
             self._is_member(wanted)
-            and self._is_grace_over(request, now)
+            and seen_for >= JOIN_REQUEST_GRACE  # the agent had time to switch to its own certificate
             and is_obsolete_join_request(wanted, held, request, now=now)
         ):
             return self._new_key(wanted)
         spec = certificate_spec(wanted, key, self.lifetime)
-        answer = decide_request_outcome(spec, key, request, now=now, new_key=self.new_key)
+        answer = decide_request_outcome(spec, key, request, now=now, decided_for=seen_for, new_key=self.new_key)
         if isinstance(answer, driver.NewCredential):
             self.obtained[answer.credential_id] = now
         return answer
@@ -440,13 +440,13 @@ class CertificateAgentDriver(Struct, frozen=True):
         found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(wanted.cluster))
         return found is not None and is_true(found, ConditionType.HUB_ACCEPTED)
 
-    def _is_grace_over(self, request: Object, now: datetime) -> bool:
-        """Whether the agent had time to switch to its own certificate, by its own clock: the hub's may differ."""
-        name = request["metadata"]["name"]
-        if name not in self.first_seen:
-            self.first_seen.clear()
-            self.first_seen[name] = now
-        return now - self.first_seen[name] >= JOIN_REQUEST_GRACE
+    def _seen_for(self, request: Object, now: datetime) -> timedelta:
+        """Return how long this process knows the present decision about a request, by its own clock."""
+        seen = request["metadata"]["name"], requests.read_decision(request).verdict
+        since = min(self.first_seen.get(seen, now), now)
+        self.first_seen.clear()
+        self.first_seen[seen] = since
+        return now - since
 
     def _new_key(self, wanted: driver.WantedCredential) -> driver.Pending:
         keep = {PENDING_KEY: self.new_key().pem.reveal(), **driver.rotation_data(wanted)}
