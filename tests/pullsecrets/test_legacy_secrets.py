@@ -15,6 +15,10 @@ from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
 from watchword.testing.eventually import eventually, is_gone, is_told
 
 
+def is_labelled(token: Object | None) -> bool:
+    return labels_of(token or {}).get(LEGACY_TOKEN) == "true"
+
+
 def is_marked(secret: Object | None) -> bool:
     marked = annotations_of(secret or {}).get(ANNOTATION_BINDING) == "legacy"
     return marked and LEGACY_TOKEN in finalizers_of(secret or {})
@@ -25,7 +29,7 @@ async def test_legacy_pair_is_marked_and_kept(cluster: PullSecretHarness) -> Non
     cluster.start()
 
     after = await cluster.secret(before["metadata"]["name"], is_marked)
-    labelled = await cluster.secret(token["metadata"]["name"], lambda s: labels_of(s or {}).get(LEGACY_TOKEN) == "true")
+    labelled = await cluster.secret(token["metadata"]["name"], is_labelled)
 
     assert after["data"] == before["data"]
     assert uid_of(labelled) == uid_of(token)
@@ -47,9 +51,10 @@ async def test_account_refers_to_its_legacy_pull_secret_and_mounts_only_the_toke
 
 
 async def test_nothing_is_written_to_a_legacy_pair_twice(cluster: PullSecretHarness) -> None:
-    _, secret = await cluster.legacy_pair(await cluster.account("builder"))
+    token, secret = await cluster.legacy_pair(await cluster.account("builder"))
     cluster.start()
     await _is_adopted(cluster, secret)
+    await cluster.secret(token["metadata"]["name"], is_labelled)
     await cluster.stop()
     cluster.written.clear()
 
