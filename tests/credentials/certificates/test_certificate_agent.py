@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from watchword.api.credential_report import certificate_id
 from watchword.api.http import Request, Response
-from watchword.api.meta import Object, Resource
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.api.names import Label
 from watchword.api.time import rfc3339
 from watchword.credentials.certificates.agent import (
@@ -327,3 +328,34 @@ def test_certificate_of_an_addon_is_used_whatever_lies_beside_it() -> None:
     wanted = replace(WANTED, addon="reporter")
 
     assert driver_of("").assess(wanted, {**held(certificate_of()), "config.yaml": b"theirs"}) is not None
+
+
+@dataclass
+class MovingClock:
+    instant: datetime = NOW
+
+    def now(self) -> datetime:
+        return self.instant
+
+
+class DeniedRequests(Cache):
+    """Holds every request, denied by a hub whose clock is an hour behind."""
+
+    def get(self, resource: Resource, key: ObjectKey) -> Object | None:
+        return {**decided("Denied", since=timedelta(hours=1)), "metadata": {"name": key.name}}
+
+
+async def test_each_of_several_denied_addons_waits_by_the_clock_of_the_agent() -> None:
+    clock = MovingClock()
+    agent = CertificateAgentDriver(Client.from_handler(refuse), DeniedRequests(nothing), clock)
+    addons = [replace(WANTED, addon=name) for name in ("reporter", "collector")]
+    pending = {"pending.key": KEY.pem.reveal()}
+
+    first = [await agent.obtain(wanted, pending) for wanted in addons]
+    clock.instant += RETRY_AFTER_REFUSAL
+    second = [await agent.obtain(wanted, pending) for wanted in addons]
+
+    assert [answer.recheck for answer in first if isinstance(answer, Pending)] == [RETRY_AFTER_REFUSAL] * 2
+    assert [bool(answer.keep) for answer in (*first, *second) if isinstance(answer, Pending)] == [False] * 2 + [
+        True
+    ] * 2

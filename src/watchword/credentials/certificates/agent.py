@@ -223,16 +223,14 @@ def decide_request_outcome(
     answer = _read_certificate(spec, key, decision.certificate, now=now)
     if isinstance(answer, driver.NewCredential):
         return answer
-    message = f"the certificate from the hub is not used: {answer}"
-    return _refused("CertificateMismatch", message, decided_for, new_key)
+    return _refused("CertificateMismatch", f"the certificate from the hub is not used: {answer}", decided_for, new_key)
 
 
 def _refused(reason: str, message: str, waited: timedelta, new_key: driver.NewKey) -> driver.Pending:
     """Wait before another key is made: storing it triggers a reconcile, and a request made at once is refused again."""
-    left = RETRY_AFTER_REFUSAL - waited
-    if left > IMMEDIATELY:
-        return driver.Pending(reason, message, recheck=left, failed=True)
-    return driver.Pending(reason, message, recheck=IMMEDIATELY, failed=True, keep={PENDING_KEY: new_key().pem.reveal()})
+    left = max(RETRY_AFTER_REFUSAL - waited, IMMEDIATELY)
+    keep = {} if left else {PENDING_KEY: new_key().pem.reveal()}
+    return driver.Pending(reason, message, recheck=left, failed=True, keep=keep)
 
 
 def _read_certificate(
@@ -349,11 +347,20 @@ def certificate_lifetime(settings: driver.Settings) -> timedelta | None:
 
 JOIN_REQUEST_GRACE = timedelta(minutes=1)
 USER_ENTRY = UserEntry(certificate_file=Path(CERTIFICATE), key_file=Path(KEY))
+REMEMBERED = 1024  # requests and certificates of all credentials
 KEYS_IN_USE = 2  # that of the certificate, and that of a request; parsed once instead of in every reconcile
 
 
+def remember(known: dict[str, datetime], key: str, at: datetime) -> None:
+    """Store an instant; what was stored longest ago goes when there are too many."""
+    known.pop(key, None)
+    known[key] = at
+    if len(known) > REMEMBERED:
+        del known[next(iter(known))]
+
+
 class CertificateAgentDriver(Struct, frozen=True):
-    """Obtains and renews one certificate.
+    """Obtains and renews certificates, each in a Secret of its own.
 
     The key of a request is stored before the request is sent, and the request is named after the key: an agent that is
     killed continues with the same request instead of making another.
@@ -366,7 +373,7 @@ class CertificateAgentDriver(Struct, frozen=True):
     lifetime: timedelta | None = None  # requested; None leaves it to the hub
     endpoint_signer: str = ""  # signs for the endpoint in ENDPOINT_CONFIG; empty: the certificate is for the API server
     load_key: LoadKey = field(default_factory=lambda: lru_cache(KEYS_IN_USE)(PrivateKey.from_pem))
-    first_seen: dict[tuple[str, str], datetime] = field(default_factory=dict)  # request, decision → when, by our clock
+    first_seen: dict[str, datetime] = field(default_factory=dict)  # request and decision → when, by our clock
     obtained: dict[str, datetime] = field(default_factory=dict)  # the certificate's id → when, by our clock
     evidence: TokenEvidence = field(default_factory=TokenEvidence)  # which certificates the hub refuses
 
@@ -409,16 +416,13 @@ class CertificateAgentDriver(Struct, frozen=True):
         if request is None:
             return await self._create_request(wanted, key, names[0] if found[0] is None else names[-1])
         seen_for = self._seen_for(request, now)
-        if (
-            self._is_member(wanted)
-            and seen_for >= JOIN_REQUEST_GRACE  # the agent had time to switch to its own certificate
-            and is_obsolete_join_request(wanted, held, request, now=now)
-        ):
+        had_grace = seen_for >= JOIN_REQUEST_GRACE  # time to switch to its own certificate
+        if had_grace and self._is_member(wanted) and is_obsolete_join_request(wanted, held, request, now=now):
             return self._new_key(wanted)
         spec = certificate_spec(wanted, key, self.lifetime)
         answer = decide_request_outcome(spec, key, request, now=now, decided_for=seen_for, new_key=self.new_key)
         if isinstance(answer, driver.NewCredential):
-            self.obtained[answer.credential_id] = now
+            remember(self.obtained, answer.credential_id, now)
         return answer
 
     def _assess(
@@ -435,17 +439,14 @@ class CertificateAgentDriver(Struct, frozen=True):
 
     def _is_member(self, wanted: driver.WantedCredential) -> bool:
         """Whether the hub accepts this cluster; not asked for add-ons, which exist only on accepted ones."""
-        if wanted.addon:
-            return False
-        found = self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(wanted.cluster))
+        found = None if wanted.addon else self.reader.get(MANAGED_CLUSTERS, ObjectKey.cluster(wanted.cluster))
         return found is not None and is_true(found, ConditionType.HUB_ACCEPTED)
 
     def _seen_for(self, request: Object, now: datetime) -> timedelta:
         """Return how long this process knows the present decision about a request, by its own clock."""
-        seen = request["metadata"]["name"], requests.read_decision(request).verdict
+        seen = f"{request['metadata']['name']} {requests.read_decision(request).verdict}"
         since = min(self.first_seen.get(seen, now), now)
-        self.first_seen.clear()
-        self.first_seen[seen] = since
+        remember(self.first_seen, seen, since)
         return now - since
 
     def _new_key(self, wanted: driver.WantedCredential) -> driver.Pending:
@@ -453,7 +454,6 @@ class CertificateAgentDriver(Struct, frozen=True):
         return driver.Pending("KeyCreated", "a private key was generated", recheck=IMMEDIATELY, keep=keep)
 
     async def _create_request(self, wanted: driver.WantedCredential, key: PrivateKey, name: str) -> driver.Pending:
-        request = request_manifest(wanted, key, self.lifetime, name=name)
         with contextlib.suppress(AlreadyExists):  # sent before a restart: its event is on the way
-            await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request)
+            await self.hub.create(CERTIFICATE_SIGNING_REQUESTS, request_manifest(wanted, key, self.lifetime, name=name))
         return awaiting_approval(name)
