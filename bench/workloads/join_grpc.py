@@ -34,7 +34,7 @@ from watchword.credentials.credential_secret import encode_data
 from watchword.kube.client import Client
 from watchword.kube.errors import Conflict, Unreachable
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
-from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.kube.kubeconfig_files import encode_kubeconfig
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.tokens import request_token
 from watchword.kube.watch import WatchUpdate, list_and_watch
@@ -132,7 +132,7 @@ async def _write_bootstrap(hub: Cluster, endpoint: GrpcEndpoint, folder: Path) -
     entry = ClusterEntry(hub.plane.server, ca_data=hub.plane.credentials.ca_pem)
     context = ContextEntry("hub", "bootstrap")
     config = Kubeconfig({"hub": entry}, {"bootstrap": UserEntry(token=granted.token)}, {"b": context}, "b")
-    (folder / "kubeconfig").write_bytes(dump_kubeconfig(config))
+    (folder / "kubeconfig").write_bytes(encode_kubeconfig(config))
     for name in ("config.yaml", "kubeconfig.grpc"):  # beside the kubeconfig for us, behind its name for subject files
         (folder / name).write_bytes(bootstrap_config(endpoint, granted.token))
     return str(folder / "kubeconfig")

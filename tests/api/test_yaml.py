@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchword.api import yaml
+from watchword.api import yaml, yaml_documents
 
 BOMB = "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: [*b,*b,*b,*b]\n"
 
@@ -31,7 +31,7 @@ BOMB = "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: [*b,*b,*b,*b]\n"
         pytest.param(b"\xff\xfe\x00", "not UTF-8", id="not utf-8"),
         pytest.param("a: !!int words\n", "what its tag says", id="tag and value disagree"),
         pytest.param("a: " + "9" * 5000, "what its tag says", id="number beyond reason"),
-        pytest.param("a" * (yaml.MAXIMUM_BYTES + 1), "larger than", id="oversized"),
+        pytest.param("a" * (yaml_documents.MAXIMUM_BYTES + 1), "larger than", id="oversized"),
     ],
 )
 def test_unusual_yaml_is_refused_with_one_sentence(text: str | bytes, complaint: str) -> None:

@@ -1,4 +1,4 @@
-"""The kubeconfig in a Secret is that of Open Cluster Management's agent, so that either agent keeps the other's."""
+"""The kubeconfig in a Secret is JSON; that of Open Cluster Management's agent is kept while it is what is wanted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from watchword.credentials.credential_secret import HubKubeconfigRenderer, hub_kubeconfig
-from watchword.credentials.driver import KUBECONFIG
+from watchword.credentials.credential_secret import (
+    HubKubeconfigRenderer,
+    SecretExtras,
+    choose_secret_data,
+    hub_kubeconfig,
+)
+from watchword.credentials.driver import KUBECONFIG, ValidCredential
 from watchword.kube.errors import ConfigError
 from watchword.kube.exec_plugin import ExecPlugin
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
@@ -50,8 +55,21 @@ users:
         pytest.param(UserEntry(token_file=Path("token")), "    tokenFile: token\n", id="token"),
     ],
 )
-def test_a_kubeconfig_has_the_bytes_that_client_go_writes(user: UserEntry, lines: str) -> None:
-    assert hub_kubeconfig(HUB, user).decode() == WRITTEN + lines
+@pytest.mark.parametrize("appended", ["", "# edited\n"], ids=["as client-go writes it", "edited"])
+def test_kubeconfig_of_another_agent_stays_as_long_as_it_is_what_is_wanted(
+    user: UserEntry, lines: str, appended: str
+) -> None:
+    written, wanted = (WRITTEN + lines + appended).encode(), hub_kubeconfig(HUB, user)
+    held = {KUBECONFIG: written}
+
+    kept = choose_secret_data(
+        held,
+        ValidCredential(None, None),
+        owned=frozenset(),
+        extras=SecretExtras({}, with_credential={KUBECONFIG: wanted}),
+    )
+
+    assert kept == {KUBECONFIG: wanted if appended else written}
 
 
 def bootstrap_file(folder: Path, name: str) -> Path:
@@ -66,14 +84,14 @@ def test_the_hub_has_the_name_that_the_bootstrap_kubeconfig_gives_it(tmp_path: P
     endpoint.restore({KUBECONFIG: hub_kubeconfig(HUB, UserEntry())})
 
     assert isinstance(connector.bootstrap_credential(), BootstrapCredential)
-    assert b"name: hub-of-berlin" in HubKubeconfigRenderer(endpoint).for_user(UserEntry())
+    assert b'"name": "hub-of-berlin"' in HubKubeconfigRenderer(endpoint).for_user(UserEntry())
 
 
 def test_without_a_bootstrap_kubeconfig_the_hub_keeps_its_name() -> None:
     endpoint = HubEndpoint(KubeconfigConnector(None))
     endpoint.restore({KUBECONFIG: hub_kubeconfig(HUB, UserEntry(), name="hub-of-berlin")})
 
-    assert b"name: hub-of-berlin" in HubKubeconfigRenderer(endpoint).for_user(UserEntry())
+    assert b'"name": "hub-of-berlin"' in HubKubeconfigRenderer(endpoint).for_user(UserEntry())
 
 
 @pytest.mark.parametrize(

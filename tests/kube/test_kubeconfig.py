@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from watchword.kube.files import write_private_file
 from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
 from watchword.kube.kubeconfig_files import (
     dump_kubeconfig,
+    encode_kubeconfig,
     load_kubeconfig,
     parse_kubeconfig,
     read_kubeconfig,
@@ -131,6 +133,7 @@ def test_an_unverified_server_is_worth_a_warning(caplog: pytest.LogCaptureFixtur
         pytest.param(b"a: [b", "not YAML", id="broken YAML"),
         pytest.param(b"a: &x [*x]", "aliases", id="recursive"),
         pytest.param(b"[" * 5000, "nested too deeply", id="deep"),
+        pytest.param(b'{"a":' * 70 + b"1" + b"}" * 70, "nested too deeply", id="deep JSON"),
         pytest.param(b"a: " + b"x" * 20_000_000, "larger than", id="huge"),
         pytest.param(b"a: 1\na: 2", "twice", id="a key twice"),
         pytest.param(b"a: !!python/object:os.system {}", "not accepted", id="code"),
@@ -305,16 +308,25 @@ def test_no_text_raises_anything_but_our_error(data: bytes) -> None:
             client_for_context(read.choose(name))
 
 
+def test_kubeconfig_for_programs_is_json_so_that_they_need_no_yaml() -> None:
+    written = Kubeconfig.single("hub", ClusterEntry("https://h", rest={"later": 2**70}), UserEntry())
+
+    assert json.loads(encode_kubeconfig(written))["clusters"][0]["cluster"] == {"later": 2**70, "server": "https://h"}
+
+
 ENTRIES = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=12)
 
 
+@pytest.mark.parametrize("encode", [dump_kubeconfig, encode_kubeconfig])
 @settings(max_examples=40)
 @given(name=ENTRIES, token=ENTRIES, ca=st.binary(max_size=20), password=st.text(max_size=8))
-def test_what_is_written_is_what_is_read(name: str, token: str, ca: bytes, password: str) -> None:
+def test_what_is_written_is_what_is_read(
+    encode: Callable[[Kubeconfig], bytes], name: str, token: str, ca: bytes, password: str
+) -> None:
     user = UserEntry(token=Sensitive(token), username=name, password=Sensitive(password) if password else None)
     written = Kubeconfig.single(name, ClusterEntry("https://h", ca_data=ca), user)
 
-    assert parse_kubeconfig(dump_kubeconfig(written)) == written
+    assert parse_kubeconfig(encode(written)) == written
 
 
 def test_without_any_kubeconfig_the_error_says_how_to_name_one(tmp_path: Path) -> None:

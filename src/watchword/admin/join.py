@@ -34,7 +34,7 @@ from watchword.health.processes import DeploymentProblem, find_deployment_proble
 from watchword.health.states import is_accepted, is_denied
 from watchword.kube.client import Client
 from watchword.kube.errors import ConfigError
-from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.kube.kubeconfig_files import encode_kubeconfig
 from watchword.operator.conditions import AGENT_REASONS, HUB_CONNECTION_DEGRADED
 from watchword.operator.klusterlet import agent_deployment
 from watchword.operator.rendering import OPERATOR
@@ -132,7 +132,7 @@ def klusterlet_manifest(membership: ClusterMembership) -> Object:
 def bootstrap_secret(namespace: str, access: BootstrapAccess, beside: SecretData) -> Object:
     """Return the Secret by which the agent first reaches the hub, with what drivers add to it."""
     key = ObjectKey(namespace, BOOTSTRAP_KUBECONFIG_SECRET)
-    data = {**beside, KUBECONFIG_KEY: dump_kubeconfig(access.kubeconfig)}
+    data = {**beside, KUBECONFIG_KEY: encode_kubeconfig(access.kubeconfig)}
     return resources.SECRETS.manifest(key, type="Opaque", data=encode_data(data))
 
 

@@ -15,10 +15,18 @@ from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import Label
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import HiddenFields
-from watchword.credentials.driver import AgentDriver, NewCredential, ObtainResult, Pending, SecretData, WantedCredential
+from watchword.credentials.driver import (
+    KUBECONFIG,
+    AgentDriver,
+    NewCredential,
+    ObtainResult,
+    Pending,
+    SecretData,
+    WantedCredential,
+)
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import ClusterEntry, ContextEntry, Kubeconfig, UserEntry
-from watchword.kube.kubeconfig_files import dump_kubeconfig
+from watchword.kube.kubeconfig_files import encode_kubeconfig, yaml_of
 from watchword.runtime.cache import Cache
 from watchword.runtime.clock import Clock
 from watchword.runtime.ensure import with_preconditions
@@ -52,7 +60,7 @@ def encode_data(data: SecretData) -> dict[str, str]:
 def hub_kubeconfig(hub: ClusterEntry, user: UserEntry, *, name: str = HUB) -> bytes:
     """Return the kubeconfig that goes with a credential; files are beside it."""
     config = Kubeconfig({name: hub}, {USER: user}, {CONTEXT: ContextEntry(name, USER, NAMESPACE)}, CONTEXT)
-    return dump_kubeconfig(config)
+    return encode_kubeconfig(config)
 
 
 class HubEndpointSource(Protocol):
@@ -106,7 +114,11 @@ def choose_secret_data(
     gone = extras.obsolete_keys | owned if isinstance(answer, NewCredential) else extras.obsolete_keys
     kept = {name: value for name, value in held.items() if name not in gone}
     issued = answer.data if isinstance(answer, NewCredential) else {}
-    return {**kept, **issued, **extras.frame, **extras.with_credential}
+    wanted = {**kept, **issued, **extras.frame, **extras.with_credential}
+    present, kubeconfig = held.get(KUBECONFIG, b""), wanted.get(KUBECONFIG, b"")
+    if present[:1] not in {b"", b"{"} and kubeconfig and present == yaml_of(kubeconfig):
+        wanted[KUBECONFIG] = present  # of OCM's agent, or of ours before it wrote JSON
+    return wanted
 
 
 MAX_STEPS = 4  # key, request, decision: enough for a hub that decides immediately, too few to spin

@@ -15,7 +15,7 @@ from watchword.kube.credentials import Credential, FixedCredential
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.https_transport import HttpsTransport
 from watchword.kube.kubeconfig import ClusterEntry, Kubeconfig, UserEntry
-from watchword.kube.kubeconfig_files import write_kubeconfig
+from watchword.kube.kubeconfig_files import encode_kubeconfig
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
@@ -81,7 +81,8 @@ class ClusterCredentials(Struct, frozen=True):
         if not path.exists():
             held = self.client_certificate(user, groups)
             entry = UserEntry(certificate_data=held.chain, key_data=held.key)
-            write_kubeconfig(path, Kubeconfig.single("test", ClusterEntry(server, ca_data=self.ca_pem), entry))
+            config = Kubeconfig.single("test", ClusterEntry(server, ca_data=self.ca_pem), entry)
+            write_private(path, encode_kubeconfig(config))
         return path
 
 
