@@ -12,10 +12,11 @@ from typing import Any
 import orjson
 
 from watchword.api import meta
+from watchword.api.conditions import Condition
 from watchword.api.crds.accounts import DEFAULT_VALIDITY, LONGEST_AUDIENCE, LONGEST_NAME, MOST_AUDIENCES
 from watchword.api.credential_report import CredentialValidity
 from watchword.api.limits import LONGEST_TOKEN_LIFETIME, SHORTEST_TOKEN_LIFETIME
-from watchword.api.names import Annotation, Label
+from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.api.time import parse_rfc3339
@@ -89,6 +90,12 @@ def resource_of(obj: meta.Object) -> meta.Resource:
     group = str(obj.get("apiVersion") or "").partition("/")[0]
     ocm = group == OCM_MANAGED_SERVICE_ACCOUNTS.group
     return OCM_MANAGED_SERVICE_ACCOUNTS if ocm else MANAGED_SERVICE_ACCOUNTS
+
+
+def superseded_by(account: Account) -> Condition:
+    """Return the condition of an object whose account is declared by this one too."""
+    message = f"{account.resource.group_resource} {account.key} declares the same account; its settings are used"
+    return Condition.true(ConditionType.SUPERSEDED, "DeclaredTwice", message)
 
 
 def choose_declaration(found: Sequence[meta.Object | None]) -> Account | None:
