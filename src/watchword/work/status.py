@@ -15,14 +15,19 @@ from watchword.api.resources import MANIFEST_WORKS
 from watchword.kube.errors import ApiStatusError
 from watchword.runtime.clock import Clock
 from watchword.runtime.status import StatusChange, StatusWriter, choose_status_patch
-from watchword.work.feedback import Feedback, aggregate_conditions, decide_rule_conditions, read_feedback
+from watchword.work.feedback import (
+    MAX_MESSAGE_LENGTH,
+    Feedback,
+    aggregate_conditions,
+    decide_rule_conditions,
+    read_feedback,
+)
 from watchword.work.manifests import ManifestMeta
 from watchword.work.objects import ObjectClient, RemovalFailure
 from watchword.work.plan import ApplyOutcome, ApplyOutcomes, ApplyPlan, ApplyStep
 
 NEVER = timedelta.max
 MIN_INTERVAL = 1.0  # seconds between two reports of values
-MAX_MESSAGE_LENGTH = 1024
 
 
 class ManifestStatus(Struct, frozen=True):
