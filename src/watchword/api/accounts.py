@@ -111,7 +111,7 @@ def _read_validity(text: str) -> tuple[timedelta, str]:
     except DurationError as error:
         return timedelta(0), f"spec.rotation.validity cannot be read: {error}"
     if validity < SHORTEST_TOKEN_LIFETIME:
-        return validity, f"spec.rotation.validity is {text}, and a token lives 10m at least: ask for 10m or more"
+        return validity, f"spec.rotation.validity is {text}, and a token is valid for at least 10m: ask for 10m or more"
     if validity > LONGEST_TOKEN_LIFETIME:
         return validity, f"spec.rotation.validity is {text}, which is longer than can be requested: ask for less"
     return validity, ""
