@@ -193,7 +193,7 @@ def reported_status(sent: Object, kind: EventType) -> Object:
 
 
 def token_request(sent: Object) -> Object:
-    """Return the TokenRequest to send: for this hub alone, and for a year at most, as agents may request it."""
+    """Return the TokenRequest to send: for this hub alone, and for a year and a day at most."""
     asked = _spec(sent)
     seconds = asked.get("expirationSeconds")
     if asked.get("audiences") or asked.get("boundObjectRef"):
