@@ -125,9 +125,9 @@ def test_kubeconfig_of_another_form_is_not_taken_for_a_role(data: dict[str, byte
 @pytest.mark.parametrize(
     ("instead", "of"),
     [
-        pytest.param("command: sh", "command: aws", id="another command"),
-        pytest.param("- --endpoint-url=https://evil.example.com", "- json", id="another argument"),
-        pytest.param("- us-west-2;sh", "- us-west-2", id="a region that is none"),
+        pytest.param('"command": "sh"', '"command": "aws"', id="another command"),
+        pytest.param('"--endpoint-url=https://evil.example.com"', '"json"', id="another argument"),
+        pytest.param('"us-west-2;sh"', '"us-west-2"', id="a region that is none"),
         pytest.param("role/administrator", f"role/ocm-hub-{PAIR.identifier}", id="a role of another name"),
     ],
 )
