@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import aclosing
 from datetime import timedelta
 
-import orjson
 from msgspec import Struct, field
 
 from watchword.admin.errors import NotReady
@@ -16,7 +15,7 @@ from watchword.api.validation import format_duration
 from watchword.discovery.discover import Progress, ignore_progress
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, KubeError, Unauthorized
-from watchword.kube.watch import Bookmark, ObjectChange, WatchOptions, list_and_watch
+from watchword.kube.watch import WatchOptions, watch_object
 
 WaitCondition = Callable[[Object | None], str]
 """Returns what is still waited for, as text for people; empty when the state is reached."""
@@ -51,19 +50,11 @@ class ObjectWaiter(Struct):
                 raise self._too_late(missing, advice)
             return found or {}
         self._reported = ""
-        options = WatchOptions(on_error=self._handle)
-        facts = list_and_watch(
-            self.client, resource, namespace=key.namespace, fields=f"metadata.name={key.name}", options=options
-        )
+        states = watch_object(self.client, resource, key, WatchOptions(on_error=self._handle))
         missing = ""
         try:
-            async with asyncio.timeout(left.total_seconds()), aclosing(facts):
-                async for fact in facts:
-                    if isinstance(fact, Bookmark):
-                        continue
-                    gone = isinstance(fact, ObjectChange) and fact.type == "DELETED"
-                    items = [fact.raw] if isinstance(fact, ObjectChange) else [*fact.items]
-                    found = None if gone or not items else orjson.loads(items[0])
+            async with asyncio.timeout(left.total_seconds()), aclosing(states):
+                async for found in states:
                     missing = condition(found)
                     if not missing:
                         return found or {}

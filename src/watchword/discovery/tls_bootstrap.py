@@ -5,7 +5,6 @@ import contextlib
 from contextlib import aclosing
 from datetime import timedelta
 
-import orjson
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey, uid_of
@@ -17,7 +16,7 @@ from watchword.discovery.discover import Progress, ignore_progress
 from watchword.discovery.errors import BootstrapFailed, BootstrapTimedOut, DiscoveryReason
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ApiStatusError, Forbidden, KubeError
-from watchword.kube.watch import Bookmark, ObjectChange, list_and_watch
+from watchword.kube.watch import watch_object
 from watchword.pki.certificates import Certificate
 from watchword.pki.errors import CertificateRefused
 from watchword.pki.keys import PrivateKey
@@ -79,14 +78,9 @@ class TlsBootstrap(Struct, frozen=True):
         if decided is not None:
             return decided
         key = ObjectKey.of(posted)
-        facts = list_and_watch(self.client, CERTIFICATE_SIGNING_REQUESTS, fields=f"metadata.name={key.name}")
-        async with aclosing(facts):
-            async for fact in facts:
-                if isinstance(fact, Bookmark):
-                    continue
-                deleted = isinstance(fact, ObjectChange) and fact.type == "DELETED"
-                items = [fact.raw] if isinstance(fact, ObjectChange) else [*fact.items]
-                present = None if deleted or not items else orjson.loads(items[0])
+        states = watch_object(self.client, CERTIFICATE_SIGNING_REQUESTS, key)
+        async with aclosing(states):
+            async for present in states:
                 if present is None or uid_of(present) != uid_of(posted):
                     raise BootstrapFailed(
                         DiscoveryReason.REQUEST_GONE,

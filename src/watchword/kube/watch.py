@@ -6,10 +6,11 @@ from contextlib import aclosing
 from random import Random
 from typing import TypeAlias
 
+import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from watchword.api.meta import Resource
+from watchword.api.meta import Object, ObjectKey, Resource
 from watchword.kube import errors
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
@@ -88,6 +89,21 @@ def list_and_watch(
     """
     query = WatchQuery(namespace=namespace, labels=labels, fields=fields)
     return _ListWatcher(client, resource, query, options or WatchOptions()).run()
+
+
+async def watch_object(
+    client: Client, resource: Resource, key: ObjectKey, options: WatchOptions | None = None
+) -> AsyncGenerator[Object | None, None]:
+    """Yield one object, None while there is none, and each of its later states, as `list_and_watch` does."""
+    name = f"metadata.name={key.name}"
+    facts = list_and_watch(client, resource, namespace=key.namespace, fields=name, options=options)
+    async with aclosing(facts):
+        async for fact in facts:
+            if isinstance(fact, Bookmark):
+                continue
+            is_gone = isinstance(fact, ObjectChange) and fact.type == "DELETED"
+            items = [fact.raw] if isinstance(fact, ObjectChange) else [*fact.items]
+            yield None if is_gone or not items else orjson.loads(items[0])
 
 
 class _RelistRequired(errors.KubeError):
