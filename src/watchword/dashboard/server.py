@@ -122,8 +122,9 @@ class BrowserCopy(Struct):
             return parts
         self._events_at = seen, self.fleet.recent.revision
         latest = self.fleet.recent.latest(EVENTS_STREAMED, lambda ref: self.fleet.index.shown(ref, seen) is not None)
-        numbers, known = tuple(each.number for each in latest), frozenset(self._told or ())
+        numbers = tuple(each.number for each in latest)
         if numbers != self._told:
+            known = frozenset(self._told or ())
             self._told = numbers
             rows = [
                 each.number if each.number in known else {"number": each.number, **event_document(each.event)}

@@ -27,9 +27,7 @@ def choose_changes(
     """
     content = {name: value for name, value in wanted.items() if name not in _IDENTITY}
     if comparison is Comparison.NAMED_FIELDS:
-        patch = {
-            name: merge_patch(present.get(name), value) for name, value in content.items() if present.get(name) != value
-        }
+        patch = merge_patch({name: present[name] for name in content if name in present}, content)
     else:
         patch = _missing_content(present, content, strict=comparison is Comparison.EXACT_LISTS)
     here, there = present.get("metadata") or {}, wanted.get("metadata") or {}

@@ -142,6 +142,10 @@ class EventRecorder:
             self._put(who)
         if who in self._series:
             self._series.move_to_end(who)
+        self._drop_old_series(now)
+        return not repeated
+
+    def _drop_old_series(self, now: datetime) -> None:
         while self._series:
             oldest = next(iter(self._series))
             series = self._series[oldest]
@@ -150,7 +154,6 @@ class EventRecorder:
                 break
             del self._series[oldest]
             self._delay_queue.drop(oldest)
-        return not repeated
 
     def _continues(self, who: _Identity, now: datetime) -> bool:
         """Whether an event repeats one that was recorded a short time ago."""

@@ -49,9 +49,9 @@ def check_order(items: list[Any], order: list[Any], key: str) -> None:
             continue
         identity = _identity(item, key)
         if not any(identity == each for each in wanted):
-            told = f"The order in patch list:\n{go_print(items)}\n "
-            told += f"doesn't match $setElementOrder list:\n{go_print(order)}\n"
-            raise bad_patch(told)
+            message = f"The order in patch list:\n{go_print(items)}\n "
+            message += f"doesn't match $setElementOrder list:\n{go_print(order)}\n"
+            raise bad_patch(message)
 
 
 def _identity(item: Any, key: str) -> str:

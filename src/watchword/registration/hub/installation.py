@@ -129,7 +129,6 @@ def policy_manifests() -> tuple[Manifest, Manifest]:
 
 
 def set_binding_policy_manifests() -> tuple[Manifest, Manifest]:
-    """Return the admission policy about ManagedClusterSetBindings, and its binding."""
     message = "using a set in a namespace needs the right to create managedclustersets/bind"
     about = (resources.MANAGED_CLUSTER_SET_BINDINGS.group, resources.MANAGED_CLUSTER_SET_BINDINGS.plural)
     return bound_policy(PolicyName.SET_BINDING, about, {f"{_BINDING_UNCHANGED} || {_MAY_BIND}": message})
