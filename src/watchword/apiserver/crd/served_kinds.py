@@ -75,7 +75,9 @@ def _shown(value: Any, kind: str, now: datetime) -> Any:
         return value if isinstance(value, bool) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return int(value) if kind == "integer" else float(value)
+    if kind == "integer":
+        return int(value) if -(2**63) <= value < 2**63 else None  # JSON holds no larger one
+    return float(value)
 
 
 def _age(value: str, now: datetime) -> str:

@@ -118,6 +118,11 @@ def _member(raw: bytes, number: int, absent: Member) -> Member:
     return found[-1] if found else absent
 
 
+def _delimited_members(raw: bytes) -> dict[int, bytes]:
+    """Return the last value of each field that holds bytes."""
+    return {number: value for number, _, value in read_fields(raw) if isinstance(value, bytes)}
+
+
 def _time(raw: bytes, write: Callable[[datetime], str] = rfc3339) -> str | None:
     seconds, nanos = signed(_member(raw, 1, 0)), signed(_member(raw, 2, 0), 32)
     try:
@@ -258,10 +263,10 @@ def decode(body: bytes) -> Object:
 
 
 def _unwrap(envelope: bytes) -> Object:
-    meta, raw = _member(envelope, 1, b""), _member(envelope, 2, b"")
-    api_version, kind = text(_member(meta, 1, b"")), text(_member(meta, 2, b""))
-    content_type = _member(envelope, 4, b"")
-    if _member(envelope, 3, b"") or content_type not in (b"", b"application/vnd.kubernetes.protobuf"):
+    members = _delimited_members(envelope)
+    meta = _delimited_members(members.get(1, b""))
+    api_version, kind, raw = text(meta.get(1, b"")), text(meta.get(2, b"")), members.get(2, b"")
+    if members.get(3) or members.get(4, b"") not in (b"", b"application/vnd.kubernetes.protobuf"):
         raise Malformed("the envelope holds another encoding")
     name = _message_name(api_version, kind)
     # Go writes every plain field, empty or not: the kind's shape tells zero from absence.
