@@ -38,7 +38,7 @@ from watchword.credentials.lifecycle import Keep, Obtain, Reason
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential
-from watchword.kube.errors import AlreadyExists, CertificateRefused, ConfigError, KubeError, Unauthorized
+from watchword.kube.errors import AlreadyExists, ClientCertificateRefused, ConfigError, KubeError, Unauthorized
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
@@ -306,7 +306,7 @@ def learn_certificates_by_use(
                     await who_am_i(client)
             except (PkiError, ConfigError):
                 continue  # what is damaged is replaced, too
-            except (Unauthorized, CertificateRefused):
+            except (Unauthorized, ClientCertificateRefused):
                 if now + (client.clock_skew or IMMEDIATELY) < leaf.not_before:
                     continue  # another one would begin even later
                 refused = True
