@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import click
 
-from watchword.cli._exit_codes import MEANINGS
+from watchword.cli._exit_codes import ExitCode
 from watchword.cli.main import COMMANDS, GROUPS, cli
 
 PROGRAM = "watchword"
@@ -26,6 +26,19 @@ CONNECTION = ("--kubeconfig", "--context")
 ALIKE = {  # options that every command words for itself
     "-y": ("-y, --yes", "Do not ask for confirmation; no effect where a command never asks."),
     "--dry-run": ("--dry-run", "Validate on the server, or print what would be done, without changing anything."),
+}
+MEANINGS = {
+    ExitCode.DONE: "done",
+    ExitCode.FAILED: "failed for a reason that the sentence on standard error gives",
+    ExitCode.NOT_USABLE: "a flag, a file or a token is missing, or cannot be used",
+    ExitCode.UNREACHABLE: "the server did not answer, or what was waited for did not come in time: try again later",
+    ExitCode.REFUSED: "the server, a check of ours, or the answer to a question said no; nothing was changed",
+    ExitCode.LEFTOVERS: "done here, but something is left to do elsewhere (`unjoin`, `revoke held-by`)",
+    ExitCode.ATTENTION: "something needs attention (`doctor`, `status --check`)",
+    ExitCode.NOT_FOUND: "there is nothing of that name; nothing was changed",
+    ExitCode.BUG: "a bug: run it again with `-vv` and report what it prints",
+    ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
+    ExitCode.BROKEN_PIPE: "the reader of the output went away",
 }
 MIN_SHARED = 9  # an option that so many commands have, with the same meaning, is in a list of its own
 
@@ -59,7 +72,7 @@ def render_cli() -> str:
     described = Described(shared)
     sections = ["\n".join(_section(each, name, context, described)) for name, each in commands.items()]
     index = [row for title, group in GROUPS.items() for row in _index(title, group)]
-    codes = [f"- {code.value}: {meaning}" for code, meaning in MEANINGS.items()]
+    codes = [f"- {code.value}: {MEANINGS[code]}" for code in ExitCode]
     return "\n".join(
         [
             HEAD,

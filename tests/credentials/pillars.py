@@ -476,6 +476,11 @@ class PullSecret:
         await self.harness.configure(token_lifetime_seconds=lifetime, registries=f"{request}.example")
 
 
+async def change_signer(pillar: Pillar) -> None:
+    """Let another key sign tokens; the server still honours those of the earlier one."""
+    await pillar.plane.rotate_signing_key(keep_old=True)
+
+
 async def annotate(client: Client, kind: Resource, key: ObjectKey, request: str) -> None:
     """Ask for an early renewal."""
     await client.patch(kind, key, {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: request}}})

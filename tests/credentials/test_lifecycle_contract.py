@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
-from tests.credentials.pillars import LIFE, PILLARS, JumpingClock, Pillar, Registration, certificate_in, credential_of
+from tests.credentials.pillars import (
+    LIFE,
+    PILLARS,
+    JumpingClock,
+    Pillar,
+    Registration,
+    certificate_in,
+    change_signer,
+    credential_of,
+)
 
 from watchword.api.http import Request, Response
 from watchword.api.meta import Object, ObjectKey, labels_of, uid_of
@@ -87,22 +96,24 @@ async def _damage_each_field(pillar: Pillar, value: str | None) -> None:
         await honoured(pillar, lambda secret, name=name: credential_of(secret).get(name) not in (None, JUNK))  # type: ignore[misc]  # now
 
 
-@every_pillar
+@pytest.mark.parametrize("pillar", ["add-on token", "add-on certificate", "managed account"], indirect=True)
 async def test_each_label_of_the_secret_is_restored(pillar: Pillar) -> None:
     await pillar.start()
     before = await honoured(pillar)
 
+    assert labels_of(before)
     for name, text in labels_of(before).items():
         await pillar.plane.client().patch(SECRETS, ObjectKey.of(before), {"metadata": {"labels": {name: None}}})
 
         await honoured(pillar, lambda secret, name=name, text=text: labels_of(secret).get(name) == text)  # type: ignore[misc]  # now
 
 
-@every_pillar
+@pytest.mark.parametrize("pillar", ["managed account", "pull secret"], indirect=True)
 async def test_owner_of_the_secret_is_restored(pillar: Pillar) -> None:
     await pillar.start()
     before = await honoured(pillar)
     owners = before["metadata"].get("ownerReferences")
+    assert owners
 
     await pillar.plane.client().patch(SECRETS, ObjectKey.of(before), {"metadata": {"ownerReferences": None}})
 
@@ -127,6 +138,21 @@ async def test_credential_that_its_server_refuses_is_replaced(pillar: Pillar) ->
     await pillar.refuse()
 
     assert not await pillar.is_honoured(before)
+    await honoured(pillar, differs_from(before))
+
+
+@pytest.mark.parametrize("pillar", ["add-on token", "managed account", "pull secret"], indirect=True)
+async def test_credential_is_honoured_throughout_a_rotation_of_the_signing_key(pillar: Pillar) -> None:
+    await pillar.start()
+    before = await honoured(pillar)
+
+    await change_signer(pillar)
+
+    assert await pillar.is_honoured(before)
+    for _ in range(30):
+        await asyncio.sleep(60)
+        await honoured(pillar, within=timedelta(seconds=1))
+    await pillar.refuse()
     await honoured(pillar, differs_from(before))
 
 

@@ -77,7 +77,7 @@ WORLDS: dict[str, tuple[Break, str, str, str]] = {
     "operator never saw the Klusterlet": (
         lambda world: world.patch(KLUSTERLETS, KLUSTERLET, {"status": {"conditions": []}}, "status"),
         "OperatorSilent",
-        "has not looked at Klusterlet",
+        "has not reconciled Klusterlet",
         DESCRIBE,
     ),
     "agent at zero replicas": (

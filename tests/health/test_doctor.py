@@ -233,8 +233,8 @@ APPLIED = {"type": "Applied", "status": "True", "message": "as wanted"}
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        pytest.param([], ["has not looked"], id="not seen"),
-        pytest.param([{**APPLIED, "observedGeneration": 1}], ["has not looked at the newest"], id="an old report"),
+        pytest.param([], ["has not reconciled"], id="not seen"),
+        pytest.param([{**APPLIED, "observedGeneration": 1}], ["has not reconciled the newest"], id="an old report"),
         pytest.param([APPLIED, {"type": "Available", "status": "False", "message": "no pods"}], ["no pods"], id="down"),
         pytest.param(
             [APPLIED, {"type": "HubRegistrationDegraded", "status": "True", "message": "1 of 1 is not available"}],

@@ -218,7 +218,7 @@ WORLDS: dict[str, tuple[Break, str, str]] = {
         lambda world: world.patch(
             CLUSTER_MANAGERS, ObjectKey.cluster(CLUSTER_MANAGER), {"status": {"conditions": []}}, "status"
         ),
-        "has not looked at ClusterManager",
+        "has not reconciled ClusterManager",
         "kubectl describe clustermanager cluster-manager",
     ),
     "pull secret controllers at zero replicas": (

@@ -15,7 +15,7 @@ ROW = re.compile(
 )
 WORD = re.compile(r"[a-z]+")
 FIRST = 3  # how many results a reader looks at
-LEAST = 12
+LEAST = 24
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchword.runtime.errors import Deadlock, VirtualTimeError
+from watchword.testing.errors import Deadlock, VirtualTimeError
 from watchword.testing.virtual_time import EPOCH, VirtualClock, VirtualLoop, run_virtual
 
 YEAR = 365 * 24 * 3600.0

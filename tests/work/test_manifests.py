@@ -89,7 +89,7 @@ def test_a_namespaced_object_needs_a_namespace() -> None:
     refused = resolve_manifest(meta_of(3, manifest), manifest, CONFIG_MAPS)
 
     assert isinstance(refused, RejectedManifest)
-    assert refused.why == "a ConfigMap lives in a namespace, and the manifest names none"
+    assert refused.why == "a ConfigMap is namespaced: set metadata.namespace"
 
 
 def test_what_only_a_server_can_say_is_left_out() -> None:

@@ -18,7 +18,7 @@ WHERE = "of a managed service account"
 
 
 class AccountPhase(StrEnum):
-    """The phase of an account."""
+    """What is known of an account's token, as a label of metrics."""
 
     WAITING = "waiting"  # no agent has said anything of it
     REPORTED = "reported"

@@ -74,7 +74,7 @@ class HubAdmin(Struct, frozen=True):
         return found.items
 
     async def accept(self, cluster: Object, owner: NameOwner | None = None, driver: str = "") -> bool:
-        """Accept a cluster under the key of its owner, for one driver alone; return whether that was news.
+        """Accept a cluster under the key of its owner, for one driver alone; return whether anything changed.
 
         Acceptance holds for the revision that was looked at, and ends an earlier denial.
         """
@@ -88,7 +88,7 @@ class HubAdmin(Struct, frozen=True):
         return True
 
     async def deny(self, cluster: Object) -> bool:
-        """Deny a cluster in whatever state it is, for good; return whether that was news."""
+        """Deny a cluster in whatever state it is; return whether that changed it."""
         if not is_accepted(cluster) and Annotation.DENIED_ON in annotations_of(cluster):
             return False
         annotations = {Annotation.DENIED_ON: rfc3339(self.clock.now())}

@@ -151,7 +151,7 @@ class AddonAdmin(Struct, frozen=True):
         await waiter.until(MANAGED_CLUSTER_ADDONS, key, validate_addon_available, advice=advice)
 
     async def wait_until_removed(self, key: ObjectKey, waiter: ObjectWaiter) -> None:
-        advice = "does the cluster's agent run? The hub drops what waits for it once the cluster counts as silent"
+        advice = "check that the cluster's agent runs; the hub waits for it until the cluster is deleted"
         await waiter.until_gone(MANAGED_CLUSTER_ADDONS, key, advice=advice)
 
 

@@ -30,7 +30,6 @@ def names_of(rows: Sequence[Manifest]) -> list[str]:
 async def list_if_served(
     client: Client, kind: Resource, *, namespace: str = "", labels: str = "", fields: str = ""
 ) -> list[Object]:
-    """Return the objects of a kind in this namespace, with these labels or fields; none where it is not served."""
     try:
         return (await client.list(kind, namespace=namespace, labels=labels, fields=fields)).items
     except NotFound:

@@ -28,7 +28,7 @@ class ClusterSetRow(Struct, frozen=True):
 
 
 class ClusterSetAdmin(Struct, frozen=True):
-    """Operations on the cluster sets of a hub; each returns whether it was news."""
+    """Operations on the cluster sets of a hub; each returns whether anything changed."""
 
     client: Client
     dry_run: bool = False

@@ -12,10 +12,11 @@ from typing import Any
 import orjson
 
 from watchword.api import meta
+from watchword.api.conditions import Condition
 from watchword.api.crds.accounts import DEFAULT_VALIDITY, LONGEST_AUDIENCE, LONGEST_NAME, MOST_AUDIENCES
 from watchword.api.credential_report import CredentialValidity
 from watchword.api.limits import LONGEST_TOKEN_LIFETIME, SHORTEST_TOKEN_LIFETIME
-from watchword.api.names import Annotation, Label
+from watchword.api.names import Annotation, ConditionType, Label
 from watchword.api.resources import MANAGED_SERVICE_ACCOUNTS, OCM_MANAGED_SERVICE_ACCOUNTS
 from watchword.api.sensitive import HiddenFields, Sensitive
 from watchword.api.time import parse_rfc3339
@@ -91,6 +92,12 @@ def resource_of(obj: meta.Object) -> meta.Resource:
     return OCM_MANAGED_SERVICE_ACCOUNTS if ocm else MANAGED_SERVICE_ACCOUNTS
 
 
+def superseded_by(account: Account) -> Condition:
+    """Return the condition of an object whose account is declared by this one too."""
+    message = f"{account.resource.group_resource} {account.key} declares the same account; its settings are used"
+    return Condition.true(ConditionType.SUPERSEDED, "DeclaredTwice", message)
+
+
 def choose_declaration(found: Sequence[meta.Object | None]) -> Account | None:
     """Return which of the objects of one name decides: the first that is not being deleted; None without any."""
     accounts = [Account.read(obj) for obj in found if obj is not None]
@@ -104,7 +111,7 @@ def _read_validity(text: str) -> tuple[timedelta, str]:
     except DurationError as error:
         return timedelta(0), f"spec.rotation.validity cannot be read: {error}"
     if validity < SHORTEST_TOKEN_LIFETIME:
-        return validity, f"spec.rotation.validity is {text}, and a token lives 10m at least: ask for 10m or more"
+        return validity, f"spec.rotation.validity is {text}, and a token is valid for at least 10m: ask for 10m or more"
     if validity > LONGEST_TOKEN_LIFETIME:
         return validity, f"spec.rotation.validity is {text}, which is longer than can be requested: ask for less"
     return validity, ""

@@ -79,7 +79,6 @@ def is_accepted(cluster: meta.Object) -> bool:
 
 
 def validate_cluster_name(name: str) -> str | None:
-    """Return why a cluster cannot have that name, or None when it can."""
     if not is_dns_label(name):
         return (
             f"{name!r} is not a DNS label: use at most 63 lower-case letters, digits and '-', "

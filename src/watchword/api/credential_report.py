@@ -34,7 +34,6 @@ def certificate_id(der: bytes) -> str:
 
 
 def token_id(jti: object) -> str:
-    """Return the id of a token with this `jti`; empty when it has none."""
     found = f"JTI={jti}" if isinstance(jti, str) else ""
     return found if is_credential_id(found) else ""
 

@@ -18,7 +18,6 @@ class InvalidForm(Exception):
 
 
 def first_header(headers: Iterable[tuple[str, str]], name: str) -> str:
-    """Return the first header of that name, empty when absent."""
     wanted = name.lower()
     length = len(wanted)
     for key, value in headers:

@@ -16,7 +16,6 @@ _STRUCTURE = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[][{}"]', re.DOTALL)
 
 
 def copy_json(value: Any) -> Any:
-    """Return a deep copy; scalars are shared."""
     kind = type(value)
     if kind is dict:
         return {key: copy_json(item) if type(item) in _CONTAINERS else item for key, item in value.items()}

@@ -28,5 +28,8 @@ LONGEST_LEASE = timedelta(days=7)
 SHORTEST_TOKEN_LIFETIME, LONGEST_TOKEN_LIFETIME = timedelta(minutes=10), timedelta(seconds=2**32)
 """What kube-apiserver lets a TokenRequest ask for."""
 
+LONGEST_AGENT_TOKEN_SECONDS = 366 * 24 * 3600
+"""A year and a day: agents request a year by default."""
+
 LONGEST_CERTIFICATE_REQUEST = timedelta(seconds=2**31 - 1)
 """`expirationSeconds` of a CertificateSigningRequest is a 32-bit number."""

@@ -138,7 +138,6 @@ def is_deleting(obj: Mapping[str, Any]) -> bool:
 
 
 def is_owned_by(obj: Mapping[str, Any], uid: str) -> bool:
-    """Whether an owner reference of the object has this UID."""
     return any(owner.get("uid") == uid for owner in rows_at(obj, "metadata", "ownerReferences"))
 
 

@@ -232,9 +232,6 @@ MANAGED_CLUSTERS_GROUP = "system:open-cluster-management:managed-clusters"
 AGENT_GROUP_PREFIXES = ("system:open-cluster-management:", "open-cluster-management:")
 """Prefixes of the groups of clusters and add-ons, in both spellings: no other identity is in such a group."""
 
-LONGEST_AGENT_TOKEN_SECONDS = 366 * 24 * 3600
-"""A year and a day: agents request a year by default."""
-
 
 def cluster_group(cluster: str) -> str:
     """Return the group of a cluster's agents, as certificates carry it."""

@@ -66,7 +66,7 @@ class Call(Struct, frozen=True):
 
 
 class ListLiteral(Struct, frozen=True):
-    """A list literal."""
+    """A list that is written out, such as `[a, ?b]`."""
 
     items: tuple[Entry, ...]
 

@@ -20,21 +20,6 @@ class ExitCode(IntEnum):
     BROKEN_PIPE = 141
 
 
-MEANINGS = {
-    ExitCode.DONE: "done",
-    ExitCode.FAILED: "failed for a reason that the sentence on standard error gives",
-    ExitCode.NOT_USABLE: "a flag, a file or a token is missing, or cannot be used",
-    ExitCode.UNREACHABLE: "the server did not answer, or what was waited for did not come in time: try again later",
-    ExitCode.REFUSED: "the server, a check of ours, or the answer to a question said no; nothing was changed",
-    ExitCode.LEFTOVERS: "done here, but something is left to do elsewhere (`unjoin`, `revoke held-by`)",
-    ExitCode.ATTENTION: "something needs attention (`doctor`, `status --check`)",
-    ExitCode.NOT_FOUND: "there is nothing of that name; nothing was changed",
-    ExitCode.BUG: "a bug: run it again with `-vv` and report what it prints",
-    ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
-    ExitCode.BROKEN_PIPE: "the reader of the output went away",
-}
-
-
 class Failure(NamedTuple):
     """One sentence for people, one number for scripts."""
 

@@ -180,8 +180,9 @@ def _report(
     keys: Sequence[ObjectKey], changed: Sequence[bool], said: dict[bool, str], output: str, *, dry_run: bool
 ) -> None:
     rows = list(zip(keys, changed, strict=True))
-    documents = [{"addon": key.name, "cluster": key.namespace, "changed": news} for key, news in rows]
-    lines = [said[news].format(key.name, key.namespace) + (" (dry run)" if dry_run else "") for key, news in rows]
+    documents = [{"addon": key.name, "cluster": key.namespace, "changed": is_changed} for key, is_changed in rows]
+    suffix = " (dry run)" if dry_run else ""
+    lines = [said[is_changed].format(key.name, key.namespace) + suffix for key, is_changed in rows]
     show_result(documents, output, lambda: "\n".join(lines))
 
 

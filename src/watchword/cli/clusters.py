@@ -1,7 +1,7 @@
 """`watchword clusters`: the clusters of a hub, in a table or one by one."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -49,7 +49,7 @@ def cluster_row(cluster: Object, now: datetime) -> tuple[str, ...]:
 
 def format_object_age(obj: Object, now: datetime) -> str:
     created = parse_rfc3339(str(obj["metadata"].get("creationTimestamp") or ""))
-    return NONE if created is None else format_duration_left(now - created).replace("<expired>", "0s")
+    return NONE if created is None else format_duration_left(max(now - created, timedelta(seconds=1)))
 
 
 def describe_cluster(cluster: Object, requests: Sequence[Object], now: datetime) -> str:

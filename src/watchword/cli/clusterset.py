@@ -55,8 +55,8 @@ async def create(connection: ClusterConnection, names: tuple[str, ...], *, dry_r
     """Create empty cluster sets; one that exists stays as it is."""
     async with connection.client() as client:
         for name in names:
-            news = await ClusterSetAdmin(client, dry_run).create(name)
-            _report(f"cluster set {name} {'created' if news else 'exists already'}", dry_run=dry_run)
+            changed = await ClusterSetAdmin(client, dry_run).create(name)
+            _report(f"cluster set {name} {'created' if changed else 'exists already'}", dry_run=dry_run)
 
 
 @command.command("delete")
@@ -78,8 +78,8 @@ async def add(connection: ClusterConnection, name: str, clusters: tuple[str, ...
     """Put clusters into a set, and so out of the set in which they are."""
     async with connection.client() as client:
         for cluster in split(clusters):
-            news = await ClusterSetAdmin(client, dry_run).add(name, cluster)
-            _report(f"cluster {cluster} {f'added to {name}' if news else f'is in {name} already'}", dry_run=dry_run)
+            changed = await ClusterSetAdmin(client, dry_run).add(name, cluster)
+            _report(f"cluster {cluster} {f'added to {name}' if changed else f'is in {name} already'}", dry_run=dry_run)
 
 
 @command.command("remove")
@@ -103,8 +103,8 @@ async def bind(connection: ClusterConnection, name: str, namespaces: tuple[str, 
     """Let a namespace use a cluster set: accounts in it are then on every cluster of the set."""
     async with connection.client() as client:
         for place in split(namespaces):
-            news = await ClusterSetAdmin(client, dry_run).bind(name, place)
-            _report(f"{name} {f'bound to {place}' if news else f'is bound to {place} already'}", dry_run=dry_run)
+            changed = await ClusterSetAdmin(client, dry_run).bind(name, place)
+            _report(f"{name} {f'bound to {place}' if changed else f'is bound to {place} already'}", dry_run=dry_run)
 
 
 @command.command("unbind")
@@ -116,8 +116,8 @@ async def unbind(connection: ClusterConnection, name: str, namespaces: tuple[str
     _confirm(f"Unbind {name} from {', '.join(split(namespaces))}?", **flags)
     async with connection.client() as client:
         for place in split(namespaces):
-            news = await ClusterSetAdmin(client, flags["dry_run"]).unbind(name, place)
-            _report(f"{name} {'unbound from' if news else 'is not bound to'} {place}", dry_run=flags["dry_run"])
+            changed = await ClusterSetAdmin(client, flags["dry_run"]).unbind(name, place)
+            _report(f"{name} {'unbound from' if changed else 'is not bound to'} {place}", dry_run=flags["dry_run"])
 
 
 def _confirm(question: str, *, yes: bool, dry_run: bool) -> None:

@@ -187,7 +187,7 @@ async def command(connection: ClusterConnection, hub: HubChoice, output: str, **
 
 def _membership(flags: dict[str, Any], connection: ClusterConnection) -> ClusterMembership:
     if flags["credential_file"]:
-        raise click.UsageError("--credential-file goes with --node-name: a cluster keeps its credential in a Secret")
+        raise click.UsageError("--credential-file requires --node-name: a cluster keeps its credential in a Secret")
     name = cluster_name(flags["cluster_name"])
     objection = validate_dns_label(flags["namespace"]) if flags["namespace"] else None
     if objection:

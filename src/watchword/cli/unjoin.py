@@ -21,7 +21,7 @@ from watchword.runtime.clock import SystemClock
 )
 @named("--namespace", default="", help="Namespace of the agent; by default the Klusterlet's.")
 @click.option("--purge-operator/--keep-operator", default=True, help="Remove the operator with the last Klusterlet.")
-@flag("--wait", hidden=True, help="Ignored; unjoin always waits, one minute at most.")
+@flag("--wait", hidden=True, help="Ignored; unjoin always waits, a minute and a half at most.")
 @cluster_options(dry_run="Print what would be removed without changing anything.", asks=True, output=True)
 async def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
     """Remove this cluster from its hub.

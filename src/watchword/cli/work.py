@@ -157,4 +157,4 @@ async def delete(connection: ClusterConnection, names: tuple[str, ...], wait: ti
             echo(f"work {key.name} deleted from {key.namespace}{' (dry run)' if flags['dry_run'] else ''}")
         waiter = ObjectWaiter(client, wait or timedelta(0), print_progress)
         for key in keys if wait is not None and not flags["dry_run"] else ():
-            await waiter.until_gone(MANIFEST_WORKS, key, advice="does the cluster's agent run?")
+            await waiter.until_gone(MANIFEST_WORKS, key, advice="check that the cluster's agent runs")

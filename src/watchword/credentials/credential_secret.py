@@ -1,4 +1,4 @@
-"""Keeps one credential alive in its Secret: obtained, renewed in time, restored when damaged."""
+"""Keeps one credential valid in its Secret: obtained, renewed in time, restored when damaged."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class HeldCredential(Struct, frozen=True):
 
 
 class CredentialSubject(Struct, frozen=True):
-    """The subject of a credential."""
+    """Whom a server sees in a credential."""
 
     user: str
     groups: tuple[str, ...] = ()

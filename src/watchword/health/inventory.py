@@ -317,7 +317,6 @@ def issued_certificates(cluster: Object, requests: Sequence[Object]) -> Sequence
 
 
 def read_issued_certificate(csr: Object) -> Certificate | None:
-    """Return the certificate that was issued for a request, None while there is none."""
     try:
         return parse_certificate(base64.b64decode((csr.get("status") or {}).get("certificate") or ""))
     except (PkiError, ValueError):

@@ -57,7 +57,7 @@ class AddonRow(Struct, frozen=True):
 
 
 class CredentialRow(Struct, frozen=True):
-    """One credential: what it is, whose, until when, and how it fares."""
+    """One credential: what it is, whose, until when, and its health."""
 
     kind: str
     cluster: str  # empty for what is the hub's own

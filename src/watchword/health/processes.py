@@ -85,7 +85,10 @@ def _describe_container_problem(row: Object) -> str:
     waiting = (row.get("state") or {}).get("waiting") or {}
     ended = (row.get("state") or {}).get("terminated") or (row.get("lastState") or {}).get("terminated") or {}
     if waiting.get("reason") in PULL_FAILURES:
-        return describe_pull_failure(str(row.get("image") or "its image"), str(waiting.get("message") or ""))
+        message = str(waiting.get("message") or "")
+        if waiting["reason"] == "ImagePullBackOff":
+            message = message.partition(": ")[2]  # the first part says only that the kubelet waits
+        return describe_pull_failure(str(row.get("image") or "its image"), message)
     if waiting.get("reason") not in (None, "", "ContainerCreating", "PodInitializing"):
         said = waiting.get("message") or _describe_end(ended)
         return f"waits: {waiting['reason']}{f' ({said})' if said else ''}"
@@ -100,7 +103,7 @@ def describe_pull_failure(image: str, message: str) -> str:
     host, _, path = image.partition("/")
     registry = host if path and (host == "localhost" or "." in host or ":" in host) else "docker.io"
     cause = message.strip().rpartition(": ")[2][:200]
-    why = f": {cause}" if cause and "Back-off" not in cause else ""
+    why = f": {cause}" if cause else ""
     return f"cannot pull {image} from {registry}{why}; push the image there, or name another with --image"
 
 
@@ -127,10 +130,10 @@ def decide_report_findings(kind: str, found: Object) -> list[Finding]:
     name, command = found["metadata"]["name"], f"kubectl describe {kind.lower()} {found['metadata']['name']}"
     rows = {str(row.get("type")): row for row in conditions_of(found)}
     if conditions.APPLIED not in rows:
-        return [fail("OperatorSilent", f"the operator has not looked at {kind} {name} yet", command)]
+        return [fail("OperatorSilent", f"the operator has not reconciled {kind} {name} yet", command)]
     generation = int(found["metadata"].get("generation") or 0)
     if int(rows[conditions.APPLIED].get("observedGeneration") or generation) < generation:
-        return [warn("OperatorBehind", f"the operator has not looked at the newest {kind} {name} yet", command)]
+        return [warn("OperatorBehind", f"the operator has not reconciled the newest {kind} {name} yet", command)]
     wrong = [row for type_, row in rows.items() if type_ in EXPECTED and row.get("status") != EXPECTED[type_]]
     return [
         fail(f"{kind}{row['type']}", f"{kind} {name}: {row.get('message') or row.get('reason')}", command)

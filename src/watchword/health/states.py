@@ -1,4 +1,4 @@
-"""How a credential fares, decided from its validity alone."""
+"""Decides the health of clusters, add-ons and credentials."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -63,7 +63,6 @@ class ConnectionTable(Generic[T]):
             self._put(self._users, user, connection)
 
     def is_authenticated(self, connection: T) -> bool:
-        """Whether a connection belongs to a user."""
         return connection in self._users.get(self._group_of.get(connection, ""), {})
 
     def discard(self, connection: T) -> None:

@@ -52,6 +52,9 @@ class RequestParser:
         self._parser: HttpRequestParser | None = HttpRequestParser(self)
         self._found: list[ParsedRequest | RejectedRequest] = []
         self._refused = False
+        self._reset()
+
+    def _reset(self) -> None:
         self._begun = False
         self._head_complete = False
         self._wants_continue = False
@@ -156,16 +159,6 @@ class RequestParser:
         keep_alive = chunks and parser.should_keep_alive() and not parser.should_upgrade()
         self._found.append(ParsedRequest(request, keep_alive, chunks))
         self._reset()
-
-    def _reset(self) -> None:
-        self._begun = False
-        self._head_complete = False
-        self._wants_continue = False
-        self._overhead = 0
-        self._head_bytes = 0
-        self._target = b""
-        self._headers = []
-        self._body = bytearray()
 
     def _count(self, size: int) -> None:
         self._head_bytes += size

@@ -1,7 +1,7 @@
 """Everything that the steps of bringing up a fleet share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -44,6 +44,15 @@ SupervisedTask: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
 """Runs until the event is set, then ends in order."""
 
 
+async def end_tasks(tasks: Sequence[asyncio.Task[None]], grace: timedelta) -> None:
+    """Wait until tasks have ended, and cancel those that are late."""
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=grace.total_seconds())
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class Supervisor(Struct):
     """Restarts failed tasks with a delay; `last_errors` contains the reasons meanwhile."""
 
@@ -57,12 +66,7 @@ class Supervisor(Struct):
 
     async def stop(self, grace: timedelta) -> None:
         self._stop.set()
-        tasks = list(self._tasks.values())
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=grace.total_seconds())
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(list(self._tasks.values()), grace)
 
     async def _supervise(self, name: str, work: SupervisedTask) -> None:
         log: Any = structlog.get_logger("watchword.up").bind(worker=name)
@@ -193,13 +197,7 @@ class LocalFleet:
 
 async def _stop(members: Iterable[LocalControlPlane]) -> None:
     """Stop members at the same time; data is safe at every moment, so no member is waited for long."""
-    stopping = [asyncio.ensure_future(member.stop()) for member in members]
-    if not stopping:
-        return
-    _, late = await asyncio.wait(stopping, timeout=GRACE.total_seconds())
-    for task in late:
-        task.cancel()
-    await asyncio.gather(*stopping, return_exceptions=True)
+    await end_tasks([asyncio.create_task(member.stop()) for member in members], GRACE)
 
 
 async def for_each(members: Iterable[LocalControlPlane], act: Callable[[LocalControlPlane], Awaitable[Any]]) -> None:

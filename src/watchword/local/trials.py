@@ -77,11 +77,11 @@ class AwsTrial:
         """Return the variables of pods, from the emulator's endpoint, their token file and the flags of `join`."""
         is_hub = MANAGED_CLUSTER_ARN.flag not in settings
         driver = AwsIrsaDriver()
-        role = (driver.hub_account_annotations if is_hub else driver.account_annotations)(settings)[ROLE_ANNOTATION]
+        annotations = driver.hub_account_annotations(settings) if is_hub else driver.account_annotations(settings)
         return {
             "AWS_ENDPOINT_URL": endpoint,
             "AWS_DEFAULT_REGION": HUB.region,
-            "AWS_ROLE_ARN": role,
+            "AWS_ROLE_ARN": annotations[ROLE_ANNOTATION],
             "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
             "AWS_EC2_METADATA_DISABLED": "true",
         }

@@ -30,7 +30,6 @@ def owner_annotation(owner: Object) -> str:
 
 
 def owners_of(obj: Object, kind: str) -> list[ObjectKey]:
-    """Return the key of an object's owner, if that is of this kind."""
     named, _, name = annotations_of(obj).get(OWNER_ANNOTATION, "").partition("/")
     return [ObjectKey.cluster(name)] if name and named == kind else []
 

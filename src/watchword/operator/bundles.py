@@ -143,7 +143,7 @@ DASHBOARD_RIGHTS = (
 """What the dashboard reads everywhere; it writes nothing but reviews."""
 
 AUTHORITY_RIGHTS = (
-    RbacRule("shows until when the hub's authority lives", "", ("configmaps",), READ, (CLUSTER_INFO.name,)),
+    RbacRule("shows when the hub's authority expires", "", ("configmaps",), READ, (CLUSTER_INFO.name,)),
 )
 """What it reads in the namespace of cluster-info."""
 

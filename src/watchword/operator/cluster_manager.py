@@ -295,7 +295,6 @@ def decide_hub_conditions(rows: Iterable[meta.Manifest]) -> list[Condition]:
 
 
 def validate_cluster_manager(manager: meta.Object) -> Condition | None:
-    """Return what has to be changed first, or None."""
     spec = meta.mapping_at(manager, "spec")
     mode = str(meta.mapping_at(spec, "deployOption").get("mode") or "Default")
     if mode != "Default":

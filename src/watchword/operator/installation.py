@@ -55,7 +55,6 @@ class Installation(Struct, frozen=True):
     pull_secrets: PullSecretBundleOptions = field(default_factory=PullSecretBundleOptions)
 
     def hub_rows(self) -> list[Manifest]:
-        """Return the operator and its ClusterManager."""
         options = BundleOptions(self.image, for_agent=False, pods=self.operator, access=self.access)
         controllers = ObjectKey(HUB_NAMESPACE, f"{CLUSTER_MANAGER}-controller")
         manager = self.hub.manifest(CLUSTER_MANAGERS, CLUSTER_MANAGER, imagePullSpec=self.image)

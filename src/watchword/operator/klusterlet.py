@@ -178,7 +178,6 @@ AGENT_MODES = ("Default", "Singleton")
 
 
 def validate_klusterlet(klusterlet: meta.Object) -> Condition | None:
-    """Return what has to be changed first, or None."""
     spec, registration = (
         meta.mapping_at(klusterlet, "spec"),
         meta.mapping_at(klusterlet, "spec", "registrationConfiguration"),

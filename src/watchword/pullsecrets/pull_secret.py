@@ -47,7 +47,6 @@ Content: TypeAlias = Credentials | Empty | Corrupt
 
 
 def render_dockercfg(registries: Iterable[str], token: Sensitive[str]) -> bytes:
-    """Return `.dockercfg` with the token for every registry, in order."""
     auth = base64.b64encode(f"{USERNAME}:{token.reveal()}".encode()).decode()
     return orjson.dumps({registry: {"auth": auth} for registry in sorted(set(registries))})
 
@@ -159,13 +158,11 @@ def account_annotations(account: str) -> dict[str, str]:
 
 
 def named_account(annotations: Mapping[str, str]) -> str:
-    """Return the ServiceAccount that a pull secret names, empty when it names none."""
     legacy = annotations.get(ANNOTATION_ACCOUNT_NAME, "") if annotations.get(ANNOTATION_TOKEN_SECRET) else ""
     return annotations.get(ANNOTATION_ACCOUNT) or annotations.get(ANNOTATION_ACCOUNT_MISSPELT) or legacy
 
 
 def owner_uid_of(secret: Mapping[str, Any]) -> str:
-    """Return the UID of the ServiceAccount that owns a Secret, empty when none does."""
     rows = (secret.get("metadata") or {}).get("ownerReferences") or ()
     return next((str(row.get("uid")) for row in rows if row.get("kind") == "ServiceAccount"), "")
 

@@ -15,7 +15,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The system clock."""
+    """Reads the clock of this machine, in UTC."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

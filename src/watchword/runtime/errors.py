@@ -1,8 +1,6 @@
 """The errors of the controller runtime.
 
 ControllerRuntimeError
-├── VirtualTimeError      real waiting was requested of a loop in virtual time
-│   └── Deadlock          every task waits and no timer is left
 ├── NotLeading            a write was refused because leadership is lost
 ├── FieldContested        another program keeps changing back what was written
 │   └── CreationContested it keeps deleting what was created
@@ -16,14 +14,6 @@ ControllerRuntimeError
 
 class ControllerRuntimeError(Exception):
     """Base of the errors of this package."""
-
-
-class VirtualTimeError(ControllerRuntimeError):
-    """Sockets and processes need real time; a virtual loop cannot wait for them."""
-
-
-class Deadlock(VirtualTimeError):
-    """Every task waits and no timer is left."""
 
 
 class NotLeading(ControllerRuntimeError):

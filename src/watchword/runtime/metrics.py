@@ -1,4 +1,4 @@
-"""Metrics of the runtime, with bounded label values."""
+"""Metrics of controllers and of credentials, with bounded label values."""
 
 from __future__ import annotations
 

@@ -259,7 +259,6 @@ class WorkQueue(Generic[K]):
             self._release(self._getters.popleft())
 
     def _take_deferred(self, key: K) -> bool:
-        """Remove a key from the deferred ones; returns whether it was one."""
         lane = self._lane(key)
         keys = self._deferred.get(lane, [])
         if key not in keys:

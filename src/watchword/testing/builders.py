@@ -51,7 +51,6 @@ def a_lease(
 
 
 def a_cluster(name: str, *, accepted: bool = False, lease_seconds: int = 60, **metadata: Any) -> Object:
-    """Return a ManagedCluster, by default not accepted."""
     spec = {"hubAcceptsClient": accepted, "leaseDurationSeconds": lease_seconds}
     return resources.MANAGED_CLUSTERS.manifest(ObjectKey.cluster(name), metadata=metadata, spec=spec)
 

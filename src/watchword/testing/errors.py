@@ -4,6 +4,8 @@ TestingError
 ├── AssetsMissing         no real control plane can be started here
 ├── PlaneFailed           a control plane did not start, or ended
 ├── UnsupportedByPlane    this control plane does not support what the test needs
+├── VirtualTimeError      real waiting was requested of a loop in virtual time
+│   └── Deadlock          every task waits and no timer is left
 └── EventuallyTimeout     the expected state was not reached in time
 """
 
@@ -24,6 +26,14 @@ class PlaneFailed(TestingError):
 
 class UnsupportedByPlane(TestingError):
     """This control plane does not support what the test needs; the message says which one does."""
+
+
+class VirtualTimeError(TestingError):
+    """Sockets and processes need real time; a virtual loop cannot wait for them."""
+
+
+class Deadlock(VirtualTimeError):
+    """Every task waits and no timer is left."""
 
 
 class EventuallyTimeout(TestingError, AssertionError):

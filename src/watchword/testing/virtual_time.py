@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
-from watchword.runtime.errors import Deadlock, VirtualTimeError
+from watchword.testing.errors import Deadlock, VirtualTimeError
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

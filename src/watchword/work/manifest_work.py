@@ -19,6 +19,7 @@ from watchword.runtime.ensure import add_finalizer, delete_object, remove_finali
 from watchword.runtime.reconcile import Done, Outcome, RetryAfter, TriggerSource
 from watchword.work.applied_work_store import AppliedResource, AppliedWorkStore, read_applied_resources
 from watchword.work.applier import Applier
+from watchword.work.feedback import MAX_MESSAGE_LENGTH
 from watchword.work.manifests import resolve_manifests
 from watchword.work.object_watches import ObjectWatches
 from watchword.work.objects import ObjectRemover, RemovalFailure, SharedObjects
@@ -32,7 +33,7 @@ from watchword.work.plan import (
     choose_apply_plan,
     is_orphaned,
 )
-from watchword.work.status import MAX_MESSAGE_LENGTH, NEVER, WorkStatusReporter
+from watchword.work.status import NEVER, WorkStatusReporter
 
 EXECUTOR_RECHECK = timedelta(seconds=60)
 RECHECK = timedelta(seconds=5)

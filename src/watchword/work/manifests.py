@@ -137,7 +137,7 @@ def is_path_segment(name: str) -> bool:
 def resolve_manifest(meta: ManifestMeta, manifest: Object, resource: Resource) -> ResolvedManifest | RejectedManifest:
     meta = replace(meta, resource=resource.plural, namespace=meta.namespace if resource.namespaced else "")
     if resource.namespaced and not meta.namespace:
-        return RejectedManifest(meta, f"a {resource.kind} lives in a namespace, and the manifest names none")
+        return RejectedManifest(meta, f"a {resource.kind} is namespaced: set metadata.namespace")
     target = ObjectRef(resource, ObjectKey(meta.namespace, meta.name))
     wanted = choose_desired_object(manifest, target)
     return ResolvedManifest(

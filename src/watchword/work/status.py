@@ -1,4 +1,4 @@
-"""Says on the hub how a work and each of its manifests fare."""
+"""Reports on the hub the status of a work and its manifests."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -15,18 +15,23 @@ from watchword.api.resources import MANIFEST_WORKS
 from watchword.kube.errors import ApiStatusError
 from watchword.runtime.clock import Clock
 from watchword.runtime.status import StatusChange, StatusWriter, choose_status_patch
-from watchword.work.feedback import Feedback, aggregate_conditions, decide_rule_conditions, read_feedback
+from watchword.work.feedback import (
+    MAX_MESSAGE_LENGTH,
+    Feedback,
+    aggregate_conditions,
+    decide_rule_conditions,
+    read_feedback,
+)
 from watchword.work.manifests import ManifestMeta
 from watchword.work.objects import ObjectClient, RemovalFailure
 from watchword.work.plan import ApplyOutcome, ApplyOutcomes, ApplyPlan, ApplyStep
 
 NEVER = timedelta.max
 MIN_INTERVAL = 1.0  # seconds between two reports of values
-MAX_MESSAGE_LENGTH = 1024
 
 
 class ManifestStatus(Struct, frozen=True):
-    """How one manifest fares."""
+    """The status of one manifest."""
 
     meta: ManifestMeta
     applied: Condition
@@ -48,7 +53,6 @@ def decide_applied_condition(outcome: ApplyOutcome) -> Condition:
 
 
 def decide_available_condition(present: Object | None, problem: str = "") -> Condition:
-    """Return Available=True when the object exists."""
     if problem:
         return Condition.unknown(ConditionType.WORK_AVAILABLE, "FetchingResourceFailed", problem[:MAX_MESSAGE_LENGTH])
     if present is None:
@@ -57,7 +61,6 @@ def decide_available_condition(present: Object | None, problem: str = "") -> Con
 
 
 def refused(meta: ManifestMeta, why: str) -> ManifestStatus:
-    """Return the status of a manifest that names no object."""
     message = "the manifest does not say which object is meant"
     unknown = Condition.unknown(ConditionType.WORK_AVAILABLE, "IncompleteResourceMeta", message)
     return ManifestStatus(meta, Condition.false(ConditionType.WORK_APPLIED, "AppliedManifestFailed", why), unknown)
@@ -88,7 +91,7 @@ def _decide_work_available(reports: Sequence[ManifestStatus]) -> Condition:
         message = f"{len(absent)} of {len(reports)} objects do not exist: {_some(absent)}"
         return Condition.false(type_, "ResourcesNotAvailable", message)
     if unknown:
-        message = f"{len(unknown)} of {len(reports)} objects cannot be looked at: {_some(unknown)}"
+        message = f"{len(unknown)} of {len(reports)} objects cannot be read: {_some(unknown)}"
         return Condition.unknown(type_, "ResourcesStatusUnknown", message)
     return Condition.true(type_, "ResourcesAvailable", "every object is there")
 
@@ -178,9 +181,11 @@ class FeedbackThrottle(Struct):
         return timedelta(seconds=max(0.0, written_at + gap - asyncio.get_running_loop().time()))
 
     def record_write(self, key: ObjectKey) -> None:
-        now, (written, gap) = asyncio.get_running_loop().time(), self._reports.get(key, (float("-inf"), MIN_INTERVAL))
-        rested = now - written > 2 * (slowest := self.interval.total_seconds())
-        self._reports[key] = now, MIN_INTERVAL if rested else min(slowest, 2 * gap)
+        now = asyncio.get_running_loop().time()
+        written, gap = self._reports.get(key, (float("-inf"), MIN_INTERVAL))
+        slowest = self.interval.total_seconds()
+        is_rested = now - written > 2 * slowest
+        self._reports[key] = now, MIN_INTERVAL if is_rested else min(slowest, 2 * gap)
 
     def forget(self, key: ObjectKey) -> None:
         self._reports.pop(key, None)
@@ -230,7 +235,7 @@ class WorkStatusReporter(Struct, frozen=True):
         )
 
     async def _read_unapplied(self, step: ApplyStep, outcome: ApplyOutcome) -> tuple[Object | None, str]:
-        """Return an object that could not be applied and yet may be there, or why it cannot be looked at."""
+        """Return an object that could not be applied and yet may be there, or why it cannot be read."""
         if not outcome.is_readable:
             return None, ""
         try:

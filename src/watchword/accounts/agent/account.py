@@ -9,7 +9,7 @@ import structlog
 from msgspec import Struct
 
 from watchword.accounts.agent.token_secrets import HeldToken, LocalAccount, TokenSecrets
-from watchword.api.accounts import Account, choose_declaration, resource_of
+from watchword.api.accounts import Account, choose_declaration, resource_of, superseded_by
 from watchword.api.conditions import Condition
 from watchword.api.credential_report import format_issued
 from watchword.api.meta import Object, ObjectKey, Resource, annotations_of, is_deleting, labels_of, uid_of
@@ -326,6 +326,4 @@ def for_declaration(change: StatusChange, obj: Object, account: Account) -> Stat
         fields = {name: value for name, value in fields.items() if name != "nextRenewalTimestamp"}
     if obj is account.object:
         return StatusChange(change.conditions, (ConditionType.SUPERSEDED,), fields)
-    message = f"{account.resource.group_resource} {account.key} declares the same account and decides about it"
-    superseded = Condition.true(ConditionType.SUPERSEDED, "DeclaredTwice", message)
-    return StatusChange((*change.conditions, superseded), (), fields)
+    return StatusChange((*change.conditions, superseded_by(account)), (), fields)

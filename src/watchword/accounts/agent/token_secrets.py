@@ -5,7 +5,6 @@ A Secret that the account does not own is never written.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,6 +17,7 @@ from watchword.api.names import Annotation, Label, service_account_user
 from watchword.api.resources import SECRETS
 from watchword.api.sensitive import Sensitive
 from watchword.api.time import rfc3339
+from watchword.credentials.credential_secret import encode_data
 from watchword.credentials.evidence import TokenClientFactory, TokenEvidence
 from watchword.credentials.lifecycle import (
     BoundToken,
@@ -110,7 +110,7 @@ class TokenSecrets(Struct):
                 "ownerReferences": [owner_reference(obj) for obj in declared],
             },
             type="Opaque",
-            data={"token": _encode(issued.token.reveal().encode()), "ca.crt": _encode(self.ca)},
+            data=encode_data({"token": issued.token.reveal().encode(), "ca.crt": self.ca}),
         )
         held = self._held.get(account.key)
         stored = await self._replace(held.secret_uid, wanted) if held is not None else None
@@ -165,10 +165,6 @@ class TokenSecrets(Struct):
             Annotation.ROTATION_REQUEST: account.rotation_request,
             Annotation.TOKEN_SERVER: self.endpoint.server,
         }
-
-
-def _encode(value: bytes) -> str:
-    return base64.b64encode(value).decode()
 
 
 class HubSecrets(Struct, frozen=True):

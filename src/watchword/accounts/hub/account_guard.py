@@ -76,7 +76,8 @@ class AccountGuardReconciler(Struct, frozen=True):
         addon = self.reader.get(MANAGED_CLUSTER_ADDONS, ObjectKey(account.key.namespace, ADDON_NAME))
         if addon is None:
             message = (
-                f"the add-on is not on the cluster: `watchword addon enable {ADDON_NAME} -c {account.key.namespace}`"
+                "the add-on is not on the cluster: run "
+                f"`watchword addon enable {ADDON_NAME} -c {account.key.namespace}`"
             )
             was_reported = find_condition(account.object, ConditionType.TOKEN_REPORTED) is not None
             types = (ConditionType.ALL_ACCOUNTS_PRESENT, *((ConditionType.TOKEN_REPORTED,) if was_reported else ()))
@@ -109,7 +110,7 @@ class AccountGuardReconciler(Struct, frozen=True):
             return RetryAfter(remaining)
         message = (
             f"cluster {account.key.namespace} has not confirmed that the service account is removed, and its tokens "
-            f"may still be accepted there; to give up: `watchword serviceaccount delete {account.key.name} "
+            f"may still be accepted there; to stop waiting, run `watchword serviceaccount delete {account.key.name} "
             f"-n {account.key.namespace} --abandon`"
         )
         pending = Condition.true(ConditionType.REVOCATION_PENDING, "ClusterNotReached", message)

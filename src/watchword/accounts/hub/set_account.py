@@ -273,8 +273,10 @@ class SetAccountReconciler(Struct, frozen=True):
         present = sum(not state.lacks for state in states)
         counts = {"clusters": {"total": len(names), "present": present}}
         for obj in declared:
-            current = account.object if resource_of(obj) is account.resource else obj
-            await self._write(current, StatusChange((condition, *_superseded(obj, account)), fields=counts))
+            if resource_of(obj) is account.resource:
+                await self._write(account.object, StatusChange((condition,), fields=counts))
+            else:
+                await self._write(obj, StatusChange((condition, accounts.superseded_by(account)), fields=counts))
         ends = account.expires_at()
         if any(state.retry for state in states):
             return RetryAfter(RETRY)
@@ -335,10 +337,3 @@ def list_names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:NAMED_IN_MESSAGE])
     more = len(names) - NAMED_IN_MESSAGE
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _superseded(obj: Object, account: Account) -> tuple[Condition, ...]:
-    if resource_of(obj) is account.resource:
-        return ()
-    message = f"{account.resource.group_resource} {account.key} declares the same account and decides about it"
-    return (Condition.true(ConditionType.SUPERSEDED, "DeclaredTwice", message),)

@@ -66,7 +66,6 @@ USER_MANAGED_ROLES = {
 
 
 def register_informers(cache: Cache, addon: str = "", *, names_roles: bool = True) -> None:
-    """Register the informers: of one add-on, or of all."""
     marked = f"{Label.ADDON_NAME}={addon}" if addon else Label.ADDON_NAME
     mine = WatchScope(fields=f"metadata.name={addon}") if addon else WatchScope()
     cache.informer(resources.MANAGED_CLUSTER_ADDONS, mine)

@@ -101,7 +101,7 @@ class DeploymentStep(Struct, frozen=True):
             name = f"addon-{instance.addon.name}-pre-delete"
             work = await self._write(instance, work_manifest(instance, name, hooks))
             if not is_completed(work, hooks):
-                message = "waiting for the add-on's hooks to run to their end"
+                message = "waiting for the add-on's hooks to complete"
                 return (Condition.false(ConditionType.HOOK_COMPLETED, "HookManifestIsNotCompleted", message),)
         await remove_finalizer(self.client, MANAGED_CLUSTER_ADDONS, instance.addon.object, Finalizer.ADDON_PRE_DELETE)
         return ()

@@ -204,7 +204,7 @@ def _name(instance: AddonInstance, grant: Grant) -> ObjectKey:
 def _metadata(instance: AddonInstance, key: ObjectKey) -> Object:
     labels = {Label.ADDON_NAME: instance.addon.name, Label.ADDON_CLUSTER: instance.cluster.name}
     if key.namespace != instance.cluster.name:
-        return {"labels": labels}  # owners live in the same namespace; this one is removed by its mark
+        return {"labels": labels}  # owners are in the same namespace; this one is removed by its mark
     return {"labels": labels, "ownerReferences": [owner_reference(instance.addon.object)]}
 
 
@@ -218,10 +218,10 @@ def is_made_for(addon: ObjectKey) -> Callable[[Object], bool]:
     def test(obj: Object) -> bool:
         labels, key = labels_of(obj), ObjectKey.of(obj)
         marked = (labels.get(Label.ADDON_NAME), labels.get(Label.ADDON_CLUSTER)) == (addon.name, addon.namespace)
-        at_home = key.namespace == addon.namespace
-        whose = addon.name if at_home else f"{addon.namespace}:{addon.name}"
+        in_cluster_namespace = key.namespace == addon.namespace
+        whose = addon.name if in_cluster_namespace else f"{addon.namespace}:{addon.name}"
         named = key.name.startswith(f"open-cluster-management:{whose}:") and key.name.endswith(":agent")
-        return marked and named and (not at_home or _is_owned(obj, addon.name))
+        return marked and named and (not in_cluster_namespace or _is_owned(obj, addon.name))
 
     return test
 

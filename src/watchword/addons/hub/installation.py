@@ -194,7 +194,7 @@ def decide_placements_condition(*, served: bool, followed: bool) -> Condition:
     if served:
         message = "the hub cannot read placementdecisions: grant its ServiceAccount list and watch"
         return Condition.false(FOLLOWED, "PlacementsNotReadable", message)
-    message = "this hub serves no PlacementDecision: install what decides about placements, or use ClusterSets"
+    message = "this hub serves no PlacementDecision: install a placement controller, or use ClusterSets"
     return Condition.false(FOLLOWED, "PlacementsNotServed", message)
 
 

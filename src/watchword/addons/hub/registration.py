@@ -100,7 +100,7 @@ class RegistrationStep(Struct, frozen=True):
             except NameConflict as conflict:
                 return Condition.false(APPLIED, NAME_CONFLICT, str(conflict))
             except Forbidden as error:
-                message = f"{grant.name} cannot be given: {grant.remedy} ({error})"
+                message = f"{grant.name} cannot be granted: {grant.remedy} ({error})"
                 return Condition.false(APPLIED, SET_FAILED, message)
             except KubeError as error:
                 return Condition.false(APPLIED, SET_FAILED, str(error))

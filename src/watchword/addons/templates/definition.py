@@ -139,9 +139,13 @@ def read_template(template: Object, addon: Object, config: DeploymentConfig) -> 
     too_large = Condition.false(
         ConditionType.MANIFEST_APPLIED,
         "ConfigurationTooLarge",
-        f"its manifests have {size} bytes with the variables and settings of its AddOnDeploymentConfig, and at most "
-        f"{rendering.MAX_RENDERED_BYTES} are installed: shorten them",
+        f"with its AddOnDeploymentConfig the add-on's manifests have {size} bytes, more than the limit of "
+        f"{rendering.MAX_RENDERED_BYTES}: shorten them",
     )
+
+    # The credential must be where the pods are that mount it.
+    mounting = "" if size > rendering.MAX_RENDERED_BYTES else rendering.workload_namespace(manifests, context)
+    install_namespace = mounting or namespace
 
     @cache
     def render_for_any_cluster() -> bytes:
@@ -165,9 +169,7 @@ def read_template(template: Object, addon: Object, config: DeploymentConfig) -> 
         manifests=render,
         manifest_configs=tuple(rows_at(work, "manifestConfigs")),
         uses_hub=any(row.get("type") == "KubeClient" for row in rows),
-        # The credential must lie where the pods are that mount it.
-        install_namespace=(size <= rendering.MAX_RENDERED_BYTES and rendering.workload_namespace(manifests, context))
-        or namespace,
+        install_namespace=install_namespace,
         health=BY_FEEDBACK,
         objection=too_large if size > rendering.MAX_RENDERED_BYTES else None,
     )

@@ -26,12 +26,11 @@ from watchword.credentials.driver import (
     honoured_rotation,
     rotation_data,
 )
-from watchword.credentials.evidence import TokenEvidence
+from watchword.credentials.evidence import TokenEvidence, TokenRequest
 from watchword.credentials.lifecycle import BoundToken, read_bound_token
 from watchword.kube import errors
 from watchword.kube.client import Client
 from watchword.kube.kubeconfig import UserEntry
-from watchword.kube.tokens import request_token
 from watchword.runtime.clock import Clock
 
 TOKEN = "token"  # noqa: S105 - the name of a key
@@ -99,14 +98,6 @@ def assess_token(
     message = describe_token(wanted, token, refresh, asked=asked)
     valid = ValidCredential(until, token.expires_at, message, token.issued_at, token.credential_id)
     return CredentialAssessment(decision, valid)
-
-
-def validate_token_identity(wanted: WantedCredential, token: BoundToken) -> str:
-    """Return why an issued token is not that of the add-on's present ServiceAccount; empty when it is."""
-    user, uid = wanted.subject.user, wanted.service_account_uid
-    if (token.subject, token.account_uid) == (user, uid):
-        return ""
-    return f"the token is for {token.subject} with UID {token.account_uid}, and {user} with UID {uid} was wanted"
 
 
 def build_token_credential(
@@ -223,25 +214,17 @@ class TokenAgentDriver(Struct, frozen=True):
 
     async def _request(self, wanted: WantedCredential) -> NewCredential | Pending:
         account = ObjectKey(wanted.cluster, wanted.service_account)
+        request = TokenRequest(account=account, uid=wanted.service_account_uid, lifetime=self.lifetime)
         try:
-            granted = await request_token(
-                self.hub, account, expiration_seconds=int(self.lifetime.total_seconds()), uid=wanted.service_account_uid
-            )
+            granted = await self.evidence.obtain(self.hub, request, now=self.clock.now())
         except errors.KubeError as error:
             return decide_refusal(error)
-        # The token is accepted only when it is the requested one, and still valid.
         token = read_bound_token(granted.token.reveal())
-        if token is None:
-            return _failed("TokenUnreadable", "the hub issued a token that is no JWT or has no validity period")
-        objection = validate_token_identity(wanted, token)
-        if objection:
-            return _failed("ServiceAccountRecreated", objection)
-        if token.expires_at <= self.clock.now():
+        if token is None or token.expires_at <= self.clock.now():
             return _failed(
                 "TokenAlreadyExpired",
                 "the hub's token has expired by this cluster's clock: synchronise the clocks of hub and cluster",
             )
-        self.evidence.observe_issued(token, requested=self.lifetime, now=self.clock.now())
         return build_token_credential(wanted, granted.token, token, asked=self.lifetime)
 
     def _record_failure(self, wanted: WantedCredential, before: FailedAttempt | None, answer: Pending) -> Pending:
@@ -254,6 +237,8 @@ class TokenAgentDriver(Struct, frozen=True):
 
 def decide_refusal(error: errors.KubeError) -> Pending:
     """Return why there is no token, as text that stays the same while the reason does."""
+    if isinstance(error, errors.MalformedResponse):
+        return _failed("TokenUnreadable", f"the hub's answer holds no token that can be read: {error}")
     reason = next(name for kind, name in REASONS if isinstance(error, kind))
     who = "the hub refused the token request" if isinstance(error, errors.ApiStatusError) else "the hub cannot be asked"
     return _failed(reason, f"{who}: {error}")

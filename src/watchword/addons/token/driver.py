@@ -28,16 +28,15 @@ MIN_RECOMMENDED_LIFETIME = timedelta(hours=1)
 
 
 def validate_lifetime(value: str) -> str:
-    """Return why tokens cannot have this lifetime; empty when they can."""
     lifetime = parse_seconds(value)
     if lifetime is not None and SHORTEST_TOKEN_LIFETIME <= lifetime <= LONGEST_TOKEN_LIFETIME:
         return ""
     longest = int(LONGEST_TOKEN_LIFETIME.total_seconds())
-    return f"no token lives {value[:40]} seconds: set {LIFETIME.flag} to 0, or to a number from 600 to {longest}"
+    advice = f"set {LIFETIME.flag} to 0, or to a number from 600 to {longest}"
+    return f"{value[:40]} seconds is no lifetime of a token: {advice}"
 
 
 def warn_of_short_lifetime(value: str) -> str:
-    """Return why this lifetime is unwise; empty when it is not."""
     lifetime = parse_seconds(value)
     if lifetime is None or lifetime >= MIN_RECOMMENDED_LIFETIME:
         return ""

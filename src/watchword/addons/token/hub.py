@@ -343,7 +343,6 @@ def ready_account(addon: Addon) -> TokenAccount | None:
 
 
 def parse_ready_message(message: str) -> TokenAccount | None:
-    """Return the account of a message, None when it has no UID."""
     found = _READY.search(message)
     return None if found is None else TokenAccount(found["name"] or "", found["uid"], found["namespace"] or "")
 

@@ -1,4 +1,4 @@
-"""The kinds of credentials that can be revoked; a new kind is a module and a row here."""
+"""The kinds of credentials that can be revoked; a new kind is a planner and a row here."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -62,7 +62,6 @@ async def _rules(client: Client, binding: Object) -> list[Object]:
 
 
 def choose_access(rules: Iterable[Object], namespace: str) -> ResourceAccess | None:
-    """Return an access that the rules allow in a namespace; None when they allow none."""
     for rule in rules:
         verb, resource = _first(rule, "verbs"), _first(rule, "resources")
         group = _first(rule, "apiGroups")

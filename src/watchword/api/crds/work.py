@@ -73,9 +73,9 @@ spec: What is wanted.
   executor @executor
 status: What the agent reports.
   conditions @conditions
-  resourceStatus: How the manifests fare.
+  resourceStatus: The status of each manifest.
     manifests list: One entry each.
-      -: How one manifest fares.
+      -: The status of one manifest.
         resourceMeta*: Which manifest it is.
           ordinal* int32: Its place in the list.
           group: The API group.

@@ -177,7 +177,6 @@ class RequestAuthenticator(Struct, frozen=True):
 
 
 def bearer_token(header: str) -> str:
-    """Return the token of an Authorization header, empty when it carries none."""
     parts = header.strip().split(" ", 2)
     return parts[1] if len(parts) >= 2 and parts[0].lower() == "bearer" else ""
 

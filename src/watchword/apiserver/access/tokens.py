@@ -8,6 +8,7 @@ import orjson
 from msgspec import Struct
 
 from watchword.api.http import Response
+from watchword.api.limits import LONGEST_TOKEN_LIFETIME, SHORTEST_TOKEN_LIFETIME
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
@@ -120,8 +121,6 @@ def _reference(obj: Object) -> Object:
 
 
 DEFAULT_SECONDS = 3600
-SHORTEST_SECONDS = 600
-LONGEST_SECONDS = 2**32
 # Kubelets request exactly this for pods; the token gets a longer expiry for clients that never read it again.
 EXTENDABLE_SECONDS = 3607
 EXTENDED_SECONDS = 365 * 24 * 3600
@@ -199,8 +198,9 @@ class TokenRequestHandler(Struct, frozen=True):
     def _spec(self, body: Object) -> Object:
         spec = body["spec"]
         seconds = spec["expirationSeconds"]
-        if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
-            limit = "less than 10 minutes" if seconds < SHORTEST_SECONDS else "larger than 2^32 seconds"
+        shortest, longest = SHORTEST_TOKEN_LIFETIME.total_seconds(), LONGEST_TOKEN_LIFETIME.total_seconds()
+        if not shortest <= seconds <= longest:
+            limit = "less than 10 minutes" if seconds < shortest else "larger than 2^32 seconds"
             wrong = invalid("spec.expirationSeconds", seconds, f"may not specify a duration {limit}")
             raise errors.invalid(TOKEN_REQUESTS, "", [wrong])
         audiences = list(spec.get("audiences") or self.api_audiences)

@@ -27,7 +27,6 @@ def validate_policy(operation: Operation) -> list[FieldError]:
 
 
 def validate_policy_binding(operation: Operation) -> list[FieldError]:
-    """Return the errors of a binding's spec."""
     spec = (operation.new or {}).get("spec") or {}
     name = spec.get("policyName") or ""
     found = [invalid("spec.policyName", name, complaint) for complaint in (dns_subdomain(name) if name else ())]

@@ -57,7 +57,6 @@ def _cell(path: str, kind: str) -> Callable[[Object, datetime], Any]:
 
 
 def _first(obj: Object, path: str) -> Any:
-    """Return the first value at a path; None when there is none."""
     try:
         found = find(obj, path)
     except JsonPathError:
@@ -86,7 +85,6 @@ def _age(value: str, now: datetime) -> str:
 
 
 def deprecation_of(definition: Object, version: Object) -> str:
-    """Return the warning of a version; empty while it is not deprecated."""
     if version.get("deprecated") is not True:
         return ""
     said = version.get("deprecationWarning")

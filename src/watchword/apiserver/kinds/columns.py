@@ -75,7 +75,6 @@ def since(path: str, absent: str = "<unknown>") -> Cell:
 
 
 def wide(name: str, cell: Cell, description: str = "") -> Column:
-    """A column shown by `-o wide` alone."""
     return Column(name, cell, description=description, priority=1)
 
 

@@ -20,7 +20,6 @@ _UPDATE_REFUSAL = (
 
 
 def validate_required(operation: Operation) -> list[FieldError]:
-    """Return an error for each required field of the spec that is empty."""
     spec = (operation.new or {}).get("spec") or {}
     return list(_missing(spec, operation.kind.schema.properties["spec"], "spec"))
 

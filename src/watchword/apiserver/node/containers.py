@@ -51,7 +51,6 @@ def validate_runnable_pod(pod: Object, settings: NodeSettings) -> str | None:
 
 
 def validate_runnable_container(pod: Object, container: Object, settings: NodeSettings) -> str | None:
-    """Return why a container is not run, or None when it is."""
     image = str(container.get("image") or "")
     if not is_served(image, settings.workloads.images):
         return f"image {image!r} is not served: this node runs only {', '.join(settings.workloads.images)}"
@@ -176,7 +175,6 @@ def _relocate_path(text: str, mounts: Mapping[str, Path]) -> str:
 
 
 def probe_of(pod: Object, container: Object, name: str) -> HttpProbe | None:
-    """Return a probe of a container, None when there is none that this node supports."""
     row = container.get(name) or {}
     http = row.get("httpGet")
     if not http:

@@ -100,7 +100,6 @@ class PodFactory(Struct, frozen=True):
 
 
 def controlled_metadata(owner: Object, template: Object) -> Object:
-    """Return the metadata of an object that a workload creates from a template."""
     metadata = template.get("metadata") or {}
     return {
         "labels": dict(metadata.get("labels") or {}),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from watchword.api.limits import SHORTEST_TOKEN_LIFETIME
 from watchword.api.meta import Object, ObjectKey, Resource, uid_of
 from watchword.api.resources import CONFIG_MAPS, NODES, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.sensitive import Sensitive
@@ -17,7 +18,6 @@ from watchword.apiserver.serving.model import Now, Registry, decode_base64
 
 RENEW_AT = 0.8
 """A token is replaced after this part of its life."""
-SHORTEST_SECONDS = 600
 
 
 class MissingVolumeSource(Exception):
@@ -103,7 +103,7 @@ class Volumes(Struct):
                 f"ServiceAccount {name} does not exist in namespace {pod['metadata']['namespace']}"
             )
         node = self.registry.get(NODES, ObjectKey.cluster(str(pod["spec"].get("nodeName") or "")))
-        seconds = max(SHORTEST_SECONDS, int(source.get("expirationSeconds") or 3600))
+        seconds = max(int(SHORTEST_TOKEN_LIFETIME.total_seconds()), int(source.get("expirationSeconds") or 3600))
         audiences = [source["audience"]] if source.get("audience") else list(self.audiences)
         now, bound = self.now(), {"pod": pod} if node is None else {"node": node, "pod": pod}
         token = self.issuer.issue(account, audiences, seconds, bound, now=now)

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from watchword.api.json import is_deeper_than, type_name
+from watchword.api.json import MAX_DEPTH, is_deeper_than, type_name
 from watchword.api.limits import MAX_BODY_BYTES
 from watchword.api.meta import Object
 from watchword.apiserver.serving.errors import bad_request, too_large, unsupported_media_type
@@ -17,8 +17,6 @@ YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = (JSON, YAML, PROTOBUF)
 
-# Deep enough for any schema in a CRD, shallow enough for every recursive walk over an object.
-MAX_DEPTH = 200
 MAX_YAML_BYTES = 1024 * 1024  # parsing YAML is two orders slower than JSON; clients send JSON for large objects
 
 

@@ -226,11 +226,9 @@ class HandlerRequest(HiddenFields, frozen=True):
     annotations: dict[str, str] = field(default_factory=dict)  # of the audit event
 
     def header(self, name: str) -> str:
-        """Return the first header of that name, empty when absent."""
         return first_header(self.headers, name)
 
     def parameter(self, name: str) -> str:
-        """Return the first query parameter of that name, empty when absent."""
         for key, value in self.query:
             if key == name:
                 return value

@@ -7,7 +7,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from watchword.api.json import copy_json, go_print, is_deeper_than, same_json
+from watchword.api.json import MAX_DEPTH, copy_json, go_print, is_deeper_than, same_json
 from watchword.api.limits import MAX_BODY_BYTES
 from watchword.api.meta import Object
 from watchword.apiserver.serving import bodies, errors, pipeline, write
@@ -16,7 +16,6 @@ from watchword.apiserver.serving.model import ApiError, HandlerRequest, Resource
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = MAX_BODY_BYTES  # "copy" can double a document with every operation
-MAX_DEPTH = 200  # as of a body: "move" can nest a document one level deeper with every operation
 
 _INDEX = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 

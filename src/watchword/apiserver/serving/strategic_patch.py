@@ -67,21 +67,22 @@ def _identity(item: Any, key: str) -> str:
 def arrange(merged: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
     """Put items of the patch in the patch's order, and the others around them as they stood before."""
     wanted = {_identity(item, key): place for place, item in reversed(list(enumerate(order)))}
-    stood = {_identity(item, key): place for place, item in reversed(list(enumerate(before)))}
-    told = [(_identity(item, key), item) for item in merged]
-    ours = sorted((pair for pair in told if pair[0] in wanted), key=lambda pair: wanted[pair[0]])
-    theirs = sorted((pair for pair in told if pair[0] not in wanted), key=lambda pair: stood.get(pair[0], len(stood)))
+    old_places = {_identity(item, key): place for place, item in reversed(list(enumerate(before)))}
+    identified = [(_identity(item, key), item) for item in merged]
+    patched = sorted((pair for pair in identified if pair[0] in wanted), key=lambda pair: wanted[pair[0]])
+    kept = [pair for pair in identified if pair[0] not in wanted]
+    kept.sort(key=lambda pair: old_places.get(pair[0], len(old_places)))
     arranged: list[Any] = []
     left, right = 0, 0
-    while left < len(theirs) and right < len(ours):
-        mine, other = stood.get(theirs[left][0]), stood.get(ours[right][0])
-        if mine is not None and other is not None and mine < other:
-            arranged.append(theirs[left][1])
+    while left < len(kept) and right < len(patched):
+        kept_place, patched_place = old_places.get(kept[left][0]), old_places.get(patched[right][0])
+        if kept_place is not None and patched_place is not None and kept_place < patched_place:
+            arranged.append(kept[left][1])
             left += 1
         else:
-            arranged.append(ours[right][1])
+            arranged.append(patched[right][1])
             right += 1
-    return [*arranged, *(item for _, item in ours[right:]), *(item for _, item in theirs[left:])]
+    return [*arranged, *(item for _, item in patched[right:]), *(item for _, item in kept[left:])]
 
 
 def apply_strategic_patch(document: Object, patch: Any, schema: Schema) -> Object:

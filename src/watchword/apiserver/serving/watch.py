@@ -111,7 +111,6 @@ def encode_event(kind: str, body: bytes) -> bytes:
 
 
 def bookmark(resource: Resource, revision: int, *, initial_events_end: bool = False) -> Object:
-    """Return the object of a bookmark: nothing but a revision."""
     metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
     if initial_events_end:
         metadata["annotations"] = {INITIAL_EVENTS_END: "true"}

@@ -5,10 +5,9 @@ from typing import Any
 
 import yaml
 
+from watchword.api.json import MAX_DEPTH
 from watchword.apiserver.serving.bodies import MAX_YAML_BYTES
 from watchword.apiserver.serving.errors import bad_request, too_large
-
-MAX_YAML_DEPTH = 200
 
 
 class RepeatedKey(yaml.YAMLError):
@@ -64,7 +63,7 @@ def _require_no_aliases_or_depth(body: bytes) -> None:
             raise yaml.YAMLError("aliases are not accepted")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > MAX_YAML_DEPTH:
+            if depth > MAX_DEPTH:
                 raise yaml.YAMLError("nested too deep")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1

@@ -117,7 +117,6 @@ class LogWriter:
         return batch
 
     def _next(self, *, can_wait: bool) -> Item | None:
-        """Return the next item, None when there is none in time."""
         wait = self._waits_until - time.monotonic() if can_wait else 0.0
         try:
             return self._inbox.get(block=wait > 0, timeout=wait if wait > 0 else None)

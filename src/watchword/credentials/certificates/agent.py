@@ -331,7 +331,9 @@ def validate_lifetime(value: str) -> str:
     if lifetime is not None and MIN_LIFETIME <= lifetime <= LONGEST_CERTIFICATE_REQUEST:
         return ""
     longest = int(LONGEST_CERTIFICATE_REQUEST.total_seconds())
-    return f"a certificate lives at least an hour: set {LIFETIME.flag} to 0, or to a number from 3600 to {longest}"
+    return (
+        f"a certificate is valid for at least an hour: set {LIFETIME.flag} to 0, or to a number from 3600 to {longest}"
+    )
 
 
 LIFETIME = driver.DriverOption(

@@ -52,7 +52,6 @@ def validate_issued_certificate(
     roots: tuple[Certificate, ...] = (),
     lifetime: timedelta | None = None,
 ) -> str:
-    """Return why a certificate is not the one that was requested; empty when it is."""
     leaf = issued.certificate
     same_name = leaf.common_name == wanted.common_name
     same_groups = sorted(leaf.organisations) == sorted(set(wanted.organisations))

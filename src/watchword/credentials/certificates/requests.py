@@ -1,4 +1,4 @@
-"""Builds certificate signing requests: the same key and spec always give the same request."""
+"""Builds CertificateSigningRequests, reads their decisions, and validates those of agents."""
 
 import base64
 import binascii

@@ -143,7 +143,7 @@ def _extension(entry: ClusterEntry, name: str) -> Mapping[str, Any]:
 
 
 class RefreshResult(StrEnum):
-    """The result of one refresh."""
+    """What became of the known address and authorities of the hub."""
 
     CURRENT = "Current"  # the cluster publishes what we know
     UPDATED = "Updated"  # it published something newer, and that works

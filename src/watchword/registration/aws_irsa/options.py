@@ -63,7 +63,6 @@ def find_other_hub(annotations: Mapping[str, str], hub: EksClusterArn, managed: 
 
 
 def find_objection(parse: Callable[[T], object], value: T) -> str:
-    """Return why a value cannot be parsed; empty when it can."""
     try:
         parse(value)
     except InvalidName as objection:

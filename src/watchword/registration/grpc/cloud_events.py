@@ -70,7 +70,7 @@ RESOURCES: dict[DataType, Resource] = {
 
 
 class EventType(Struct, frozen=True):
-    """The type of one event."""
+    """The attribute `type` of a CloudEvent: what it carries, which half of it, and what to do."""
 
     data_type: DataType
     subresource: SubResource

@@ -150,7 +150,7 @@ def validate_server(value: str) -> str:
 
 SERVER_ADDRESS = DriverOption(
     flag="--grpc-server",
-    help="HOST:PORT of the hub's gRPC server; goes with --registration-auth grpc.",
+    help="HOST:PORT of the hub's gRPC server; requires --registration-auth grpc.",
     side=Side.JOIN,
     required=True,
     validate=validate_server,

@@ -88,7 +88,10 @@ class ClusterLeaseReconciler(Struct, frozen=True):
             observed = self.seen[key] = replace(observed, reported_at=self.hub.clock.now())
         decision = decide_lease_conditions(cluster, observed, now=self.hub.clock.now())
         await self.hub.status.set_conditions(MANAGED_CLUSTERS, found, decision.conditions)
-        (self.silent.add if decision.is_silent else self.silent.discard)(key)
+        if decision.is_silent:
+            self.silent.add(key)
+        else:
+            self.silent.discard(key)
         if observed.live and not decision.conditions and is_steady(cluster):
             self.steady[key] = lease_patience(cluster)
         return RetryAfter(decision.recheck_in)

@@ -1,4 +1,4 @@
-"""Applies what the hub's controllers need."""
+"""Applies the CRDs, roles and admission policies of a hub."""
 
 from collections.abc import Iterable
 
@@ -6,6 +6,7 @@ from watchword.api import names, resources
 from watchword.api.admission_policy import PolicyName, bound_policy, is_as_written, text_literal
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
 from watchword.api.crds import HUB_CRDS
+from watchword.api.limits import LONGEST_AGENT_TOKEN_SECONDS, SHORTEST_TOKEN_LIFETIME
 from watchword.api.meta import Manifest, Object, ObjectKey, Resource
 from watchword.credentials.certificates.requests import GRPC_SERVER_USER
 from watchword.kube.client import Client
@@ -151,7 +152,6 @@ def is_installed(present: Iterable[Object]) -> bool:
 
 
 FIELD_MANAGER = "watchword-hub"
-SHORTEST_SECONDS = 600
 
 
 async def install_agent_token_policy(client: Client) -> None:
@@ -166,7 +166,7 @@ async def own_audiences(client: Client) -> tuple[str, ...]:
     """
     account = ObjectKey(names.BOOTSTRAP_NAMESPACE, names.BOOTSTRAP_SERVICE_ACCOUNT)
     body: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-    body["spec"] = {"expirationSeconds": SHORTEST_SECONDS, "audiences": []}
+    body["spec"] = {"expirationSeconds": int(SHORTEST_TOKEN_LIFETIME.total_seconds()), "audiences": []}
     try:
         path = resources.SERVICE_ACCOUNTS.path(account, subresource="token")
         answer = decode(await client.request("POST", path, body=body))
@@ -190,8 +190,8 @@ def agent_token_policy_manifests(audiences: tuple[str, ...]) -> tuple[Manifest, 
     is_of_cluster = f"has({labels}) && '{names.Label.CLUSTER_NAME}' in {labels}"
     is_of_addon = f"{labels}['{names.Label.CLUSTER_NAME}'] == request.namespace && request.name.endsWith('-agent')"
     rules = {
-        f"!has({seconds}) || {seconds} <= {names.LONGEST_AGENT_TOKEN_SECONDS}": (
-            f"agents may request tokens of at most {names.LONGEST_AGENT_TOKEN_SECONDS} seconds"
+        f"!has({seconds}) || {seconds} <= {LONGEST_AGENT_TOKEN_SECONDS}": (
+            f"agents may request tokens of at most {LONGEST_AGENT_TOKEN_SECONDS} seconds"
         ),
         f"!({server}) || ({is_of_cluster} && {is_of_addon})": (
             "the gRPC server may request tokens of add-ons' accounts in the namespaces of clusters alone"

@@ -130,7 +130,7 @@ class Call(Struct, frozen=True):
 
 
 class GrpcServerMetrics:
-    """The metrics of one gRPC server."""
+    """Counts requests and events; shows how many streams and connections are open."""
 
     def __init__(
         self, registry: CollectorRegistry, *, streams: Callable[[], float], connections: Callable[[], float]

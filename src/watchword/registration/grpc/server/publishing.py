@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from watchword.api.cluster import validate_cluster_name
 from watchword.api.conditions import is_true
+from watchword.api.limits import LONGEST_AGENT_TOKEN_SECONDS
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, is_deleting, labels_of, uid_of
 from watchword.api.names import (
     CLUSTER_LEASE,
     HUB_ANNOTATIONS,
     KUBE_CLIENT_SIGNER,
-    LONGEST_AGENT_TOKEN_SECONDS,
     Annotation,
     Finalizer,
     Label,
@@ -193,7 +193,7 @@ def reported_status(sent: Object, kind: EventType) -> Object:
 
 
 def token_request(sent: Object) -> Object:
-    """Return the TokenRequest to send: for this hub alone, and for a year at most, as agents may request it."""
+    """Return the TokenRequest to send: for this hub alone, and for a year and a day at most."""
     asked = _spec(sent)
     seconds = asked.get("expirationSeconds")
     if asked.get("audiences") or asked.get("boundObjectRef"):
