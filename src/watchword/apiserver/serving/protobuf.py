@@ -105,10 +105,6 @@ def _double(bits: int) -> float | int:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def _base64(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
-
-
 Member = TypeVar("Member", int, bytes)
 
 
@@ -133,10 +129,6 @@ def _time(raw: bytes, write: Callable[[datetime], str] = rfc3339) -> str | None:
     return write(instant) if raw and instant.year > 1 else None
 
 
-def _quantity(raw: bytes) -> str:
-    return text(_member(raw, 1, b"0"))
-
-
 def _int_or_string(raw: bytes) -> int | str:
     return text(_member(raw, 3, b"")) if _member(raw, 1, 0) == 1 else signed(_member(raw, 2, 0), 32)
 
@@ -155,10 +147,10 @@ def _json(raw: bytes) -> Any:
 _VARINTS: dict[str, Callable[[int], Any]] = {"bool": bool, "int32": lambda value: signed(value, 32), "int64": signed}
 _DELIMITED: dict[str, Callable[[bytes], Any]] = {
     "string": text,
-    "bytes": _base64,
+    "bytes": lambda raw: base64.b64encode(raw).decode(),
     "time": _time,
     "microtime": lambda raw: _time(raw, rfc3339_micro),
-    "quantity": _quantity,
+    "quantity": lambda raw: text(_member(raw, 1, b"0")),
     "intstr": _int_or_string,
     "strings": _strings,
     "json": _json,
