@@ -120,6 +120,7 @@ async def _fill(one: Run, fleet: SimulatedFleet, size: Size) -> list[Figure]:
     await one.quiet()
     figures = _shown(await measure_joins(one, fleet, size))
     figures += _shown(await measure_addons(one, fleet, size)) if size.addons else []
+    await fleet.compared()
     one.end_all()
     return figures
 

@@ -11,6 +11,8 @@ from random import Random
 from bench.large_hub.agent import SharedConnections, SimulatedAgent
 from bench.large_hub.changes import ClusterChanges
 from bench.rig.run import Cluster, bounded
+from watchword.api.conditions import is_true
+from watchword.api.names import ConditionType
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
@@ -46,6 +48,12 @@ class SimulatedFleet:
         agent = SimulatedAgent(name, self.shared)
         self.join_seconds.append(await agent.join())
         self._stay(agent, first_after=PERIOD * self.shared.random.uniform(0.75, 1))
+
+    async def compared(self) -> None:
+        """Wait until the hub has compared each clock, at the first renewal of a lease: copies would have it to do."""
+        kind = ConditionType.CLOCK_SYNCED
+        while not all(is_true(found, kind) for found in self.shared.cache.list(MANAGED_CLUSTERS)):  # noqa: ASYNC110 - the hub
+            await asyncio.sleep(1.0)
 
     async def adopt(self, clusters: int) -> None:
         """Wait until the API server has so many clusters, and each of those without an agent has renewed its lease."""

@@ -20,9 +20,9 @@ patterns = st.lists(st.tuples(PIECES, REPEATS), max_size=5).map(
 
 
 @settings(max_examples=200)
-@given(patterns, st.text("ab1 \n_", max_size=12))
-def test_both_matchers_agree(pattern: str, text: str) -> None:
-    translated = pattern.replace("$", r"\Z")
+@given(st.sampled_from(["", "(?i)"]), patterns, st.text("abAB1 \n_", max_size=12))
+def test_both_matchers_agree(flags: str, pattern: str, text: str) -> None:
+    translated = flags + pattern.replace("$", r"\Z")
 
     assert LinearRegex(translated).search(text) is bool(re.search(translated, text, re.ASCII))
 

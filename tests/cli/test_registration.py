@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from watchword.admin.join import ClusterMembership
 from watchword.api.bootstrap import bootstrap_user, token_secret_key
 from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey
@@ -21,6 +22,7 @@ from watchword.api.resources import (
     ROLE_BINDINGS,
     SECRETS,
 )
+from watchword.cli.join import choose_next
 from watchword.testing.builders import a_cluster
 from watchword.testing.eventually import eventually, exists
 
@@ -90,15 +92,35 @@ async def test_unjoin_gives_the_acceptance_back_and_leaves_nothing_here(member: 
     assert await client.find(SECRETS, ObjectKey(member.namespace, HUB_KUBECONFIG_SECRET)) is None
 
 
-async def test_cluster_that_left_is_told_how_its_new_key_gets_the_name(member: Member) -> None:
+async def test_cluster_that_left_comes_back_by_the_commands_that_are_named(member: Member) -> None:
     await member.asks()
     await member.fleet.run("accept", "-c", member.name)
     await member.joined()
     await member.fleet.run("unjoin", *member.own)
 
+    await member.stop()
     said = json.loads(await member.join("-o", "json"))
+    member.agent = await member.fleet.start_agent(member.name, member.namespace)
+    _, _, command = said["next"].partition("watchword ")
+    done = await member.fleet.run(*command.split(), "--yes", "--wait")
 
-    assert said["next"].endswith(f"watchword rejoin --take-over --cluster-name {member.name}")
+    assert "is taken over by the key" in done
+    await member.has_credential()
+    cluster = await member.condition(ConditionType.HUB_ACCEPTED, "True")
+    assert Annotation.LEFT_ON not in cluster["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "command"),
+    [
+        pytest.param("csr", "rejoin --take-over --cluster-name edge-1", id="its key is new"),
+        pytest.param("aws-irsa", "accept edge-1", id="it has no key of its own"),
+    ],
+)
+def test_next_step_for_a_cluster_that_left(driver: str, command: str) -> None:
+    known = a_cluster("edge-1", annotations={Annotation.LEFT_ON: "2026-01-01T00:00:00Z"})
+
+    assert choose_next(ClusterMembership(cluster="edge-1", registration_auth=driver), known).endswith(command)
 
 
 async def test_unjoin_before_acceptance_cleans_up_here_and_says_what_is_left(member: Member) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.dashboard.harness import HOST, DashboardHarness, a_person
 
 from watchword.api.resources import SERVICE_ACCOUNTS
 from watchword.dashboard.process import DashboardOptions, NotLoopback, choose_cookie_name, require_loopback
+from watchword.dashboard.viewers import Session, SessionStore
+from watchword.kube.access_reviews import UserIdentity
 from watchword.testing.plane import Plane
 
 pytestmark = pytest.mark.planes("embedded")  # hours pass, and the hub publishes an authority of its own
@@ -93,6 +95,15 @@ async def test_session_ends_after_twelve_hours(dashboard: DashboardHarness) -> N
     await asyncio.sleep(timedelta(hours=12).total_seconds())
 
     assert (await dashboard.get("/")).status == 401
+
+
+def test_session_outlives_a_clock_that_is_set_back_and_ends_at_its_time() -> None:
+    store, now = SessionStore(), datetime(2026, 3, 1, tzinfo=UTC)
+    cookie = store.open(Session(UserIdentity("viewer"), now + timedelta(hours=12)), now)
+
+    assert store.find(cookie, now - timedelta(days=1)) is not None
+    assert store.find(cookie, now + timedelta(hours=11)) is not None
+    assert store.find(cookie, now + timedelta(hours=12)) is None
 
 
 async def test_signing_out_ends_the_session(dashboard: DashboardHarness) -> None:

@@ -28,7 +28,7 @@ from watchword.kube.connect import make_client
 from watchword.kube.credentials import Credential, CredentialSource, FixedCredential, StoredCredential
 from watchword.kube.endpoint import Endpoint
 from watchword.kube.errors import (
-    CertificateRefused,
+    ClientCertificateRefused,
     ConfigError,
     KubeError,
     MalformedResponse,
@@ -118,7 +118,7 @@ async def test_a_client_certificate_is_shown(serve: Serve, authority: Authority)
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
-        pytest.param(ssl.TLSVersion.TLSv1_3, CertificateRefused, id="by a server that has proved its identity"),
+        pytest.param(ssl.TLSVersion.TLSv1_3, ClientCertificateRefused, id="by a server that has proved its identity"),
         pytest.param(ssl.TLSVersion.TLSv1_2, Unreachable, id="before the handshake has ended"),
     ],
 )
@@ -153,7 +153,7 @@ async def test_server_that_wants_a_client_certificate_has_processed_nothing(
             with pytest.raises(Unreachable, match="wants a client certificate, and none is configured") as refusal:
                 await client.get(SECRETS, KEY)
 
-    assert not isinstance(refusal.value, CertificateRefused)
+    assert not isinstance(refusal.value, ClientCertificateRefused)
     assert not refusal.value.maybe_processed
 
 
@@ -174,7 +174,7 @@ async def test_alert_of_a_peer_without_a_certificate_does_not_refuse_the_credent
             with pytest.raises(Unreachable) as refusal:
                 await client.get(SECRETS, KEY)
 
-    assert not isinstance(refusal.value, CertificateRefused)
+    assert not isinstance(refusal.value, ClientCertificateRefused)
 
 
 async def test_a_certificate_of_another_authority_is_refused(serve: Serve) -> None:

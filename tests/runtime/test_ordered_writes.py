@@ -13,7 +13,7 @@ from watchword.api.http import Request, Response
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import SECRETS
 from watchword.kube.client import Client, PatchType
-from watchword.kube.errors import Conflict
+from watchword.kube.errors import Conflict, MalformedResponse
 from watchword.runtime.clock import SystemClock
 from watchword.runtime.metrics import Metrics
 from watchword.runtime.status import StatusWriter
@@ -64,6 +64,18 @@ async def test_writes_of_one_object_wait_for_each_other_and_those_of_others_do_n
     )
 
     assert server.log == [(0, "PATCH a"), (0, "PATCH b"), (0, "GET a"), (1, "PATCH status")]
+
+
+async def test_response_that_is_no_text_is_the_clients_error() -> None:
+    async def answer_garbage(request: Request) -> Response:
+        return Response(200, body=b'{"metadata":{"uid":"\xff"}}')
+
+    transport = Client.from_handler(answer_garbage).transport
+    fence = Fence(SystemClock(), is_open=True)
+    client = Client(ControllerTransport(transport, lambda _: None, fence, Metrics()))
+
+    with pytest.raises(MalformedResponse):
+        await client.patch(SECRETS, A, {"data": {}})
 
 
 async def test_write_that_an_earlier_one_made_outdated_is_not_sent() -> None:

@@ -59,11 +59,12 @@ class TakeOverCandidate(Struct, frozen=True):
 
     cluster: str
     owner: str  # the identity on record, empty when there is none
+    left: bool  # by `watchword unjoin`: it is accepted again with its new key
     requests: tuple[ClusterRequest, ...]
 
 
 class TakeOver(Struct, frozen=True):
-    """Gives the name of an accepted cluster to a new key, after confirmation."""
+    """Gives the name of a cluster that is accepted, or that left, to a new key, after confirmation."""
 
     acceptor: ClusterAcceptor
     progress: Progress = field(default=ignore_progress)
@@ -71,11 +72,18 @@ class TakeOver(Struct, frozen=True):
     async def candidate(self, name: str) -> TakeOverCandidate:
         """Return what to show before confirmation; `OperationRefused` for a cluster that is denied."""
         cluster = await self.acceptor.hub_admin.cluster(name)
-        if not is_accepted(cluster):
+        annotations = annotations_of(cluster)
+        left = Annotation.LEFT_ON in annotations and not is_accepted(cluster)
+        if Annotation.DENIED_ON in annotations and not is_accepted(cluster):
+            raise OperationRefused(
+                f"cluster {name} was denied: accept it with `watchword accept {name}`; if its key is new, delete its "
+                "ManagedCluster first, and accept it when it has asked again"
+            )
+        if not left and not is_accepted(cluster):
             raise OperationRefused(f"cluster {name} is not accepted: accept it with `watchword accept {name}`")
         pending = [csr for csr in await self.acceptor.hub_admin.csrs_of(name) if is_pending(csr)]
         asked = tuple(request for _, request in well_formed_requests(pending) if not request.is_renewal)
-        return TakeOverCandidate(name, annotations_of(cluster).get(Annotation.CLUSTER_UID, ""), asked)
+        return TakeOverCandidate(name, annotations.get(Annotation.CLUSTER_UID, ""), left, asked)
 
     async def run(self, name: str, patience: timedelta | None) -> AdmissionResult:
         """Free the name of the identity on record and approve the new key; wait for the request if requested."""
@@ -84,7 +92,7 @@ class TakeOver(Struct, frozen=True):
 
         async def look() -> AdmissionResult:
             try:
-                decision = await acceptor.approve(cluster)
+                decision = await (acceptor.approve(cluster) if is_accepted(cluster) else acceptor.accept(name))
             except NotReady:
                 decision = AdmissionResult(name)
             if decision.requests:

@@ -114,8 +114,10 @@ class LinearRegex:
         test = _character_test(kind, argument)
         if not self._ignore_case:
             return test
+        negated = kind is op.NOT_LITERAL or (kind is op.IN and argument[0][0] is op.NEGATE)
+        decide = all if negated else any
         # A letter whose other case is several characters, such as ß, has none that a test could match.
-        return lambda char: any(test(form) for form in (char, char.lower(), char.upper()) if len(form) == 1)
+        return lambda char: decide(test(form) for form in (char, char.lower(), char.upper()) if len(form) == 1)
 
 
 def _character_test(kind: Any, argument: Any) -> Test:

@@ -47,6 +47,7 @@ from watchword.discovery.discover import ClusterDiscovery, HttpsClientFactory, P
 from watchword.discovery.discovery_document import parse_endpoint
 from watchword.kube.files import read_small_file
 from watchword.registration.catalog import CATALOG
+from watchword.registration.driver import RequestsCertificate
 from watchword.runtime.clock import SystemClock
 
 T = TypeVar("T")
@@ -240,7 +241,7 @@ async def _join(
         "hub-apiserver": access.info.server,
         "registration-auth": membership.registration_driver,
         "applied": applied,
-        "next": choose_next(membership.cluster, known) if state == ASKS else "",
+        "next": choose_next(membership, known) if state == ASKS else "",
     }
 
 
@@ -267,9 +268,10 @@ def _state(known: Object | None, *, dry_run: bool, joined: bool) -> str:
     return "would ask to join" if dry_run else "joined" if joined else ASKS
 
 
-def choose_next(cluster: str, known: Object | None) -> str:
-    """Return what to do on the hub: of a cluster that left, its ManagedCluster still belongs to the earlier key."""
-    if Annotation.LEFT_ON in annotations_of(known or {}):
+def choose_next(membership: ClusterMembership, known: Object | None) -> str:
+    """Return what to do on the hub: where a cluster with a key of its own left, its name belongs to the earlier key."""
+    cluster, has_key = membership.cluster, isinstance(CATALOG.find(membership.registration_driver), RequestsCertificate)
+    if has_key and Annotation.LEFT_ON in annotations_of(known or {}):
         return f"give its new key the name on the hub with: watchword rejoin --take-over --cluster-name {cluster}"
     return f"accept it on the hub with: watchword accept {cluster}"
 

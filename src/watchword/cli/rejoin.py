@@ -28,7 +28,7 @@ OPTIONS = (
         default="",
         help="Name of the cluster on the hub; required.",
     ),
-    flag("--take-over", help="On the hub: approve a new key for the name of an accepted cluster."),
+    flag("--take-over", help="On the hub: approve a new key for the name of a cluster that is accepted, or that left."),
     many("--requesters", help="With --take-over: further users whose requests are approved."),
     named("--request", default="", help="With --take-over: name of the request to approve, when several are pending."),
     option(
@@ -107,7 +107,8 @@ async def _take_over(connection: ClusterConnection, name: str, flags: dict[str, 
 def _confirm(candidate: TakeOverCandidate, *, yes: bool) -> None:
     if not yes:
         owner = f" (identity {candidate.owner})" if candidate.owner else ""
-        echo(f"the name {candidate.cluster} belongs to a cluster that is accepted{owner}", err=True)
+        state = "left" if candidate.left else "is accepted"
+        echo(f"the name {candidate.cluster} belongs to a cluster that {state}{owner}", err=True)
         for request in candidate.requests:
             echo(f"  {request.requester} asks for it with the key {format_key(request.key_thumbprint)}", err=True)
     confirm("Let a new key have this name?", f"this gives the name {candidate.cluster} to another key", yes=yes)

@@ -156,6 +156,28 @@ class TokenEvidence(Struct):
         return issued
 
 
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
+
+
+class RefusalPause(Struct):
+    """Lets refusals count less and less often while a server accepts nothing, where others would be refused as well."""
+
+    _rounds: int = 0
+    _until: datetime | None = None
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether a refusal counts; a clock that is set back does not make a pause longer."""
+        return self._until is None or not now < self._until <= now + LONGEST_PAUSE
+
+    def observe(self, now: datetime, *, refused: bool, accepted: bool) -> None:
+        """Record what one look at the server has shown."""
+        if accepted:
+            self._rounds, self._until = 0, None
+        elif refused and self.is_over(now):
+            self._until = now + min(FIRST_PAUSE * 2 ** min(self._rounds, 10), LONGEST_PAUSE)
+            self._rounds += 1
+
+
 Learn: TypeAlias = Callable[[datetime], Awaitable[None]]
 """Learns what a pillar can learn at an instant; what it cannot learn leaves the evidence as it was."""
 
@@ -218,8 +240,10 @@ def learn_by_use(
 
     No right is needed but those that every ServiceAccount has. The key set tells which of the other tokens are bad.
     """
+    pause = RefusalPause()
 
     async def learn(now: datetime) -> None:
+        refused = accepted = False
         for text in tokens():
             token = read_bound_token(text.reveal())
             if token is None or now >= token.expires_at:
@@ -228,15 +252,19 @@ def learn_by_use(
                 async with connect(text) as client:
                     key_ids = await read_published_key_ids(client)
             except Unauthorized:
-                evidence.observe_refused(token, now=now)
+                refused = True
+                if pause.is_over(now):
+                    evidence.observe_refused(token, now=now)
             except (Forbidden, NotFound):
-                continue  # it is accepted, and the server does not show its keys
+                accepted = True  # and the server does not show its keys
             except KubeError as error:
                 log_unread(error)
                 break
             else:
                 evidence.keys.observe_published(key_ids, now=now)
+                accepted = True
                 break
+        pause.observe(now, refused=refused, accepted=accepted)
 
     return learn
 

@@ -39,6 +39,7 @@ class SessionStore(Struct):
     redeemed: Callable[[], None] = lambda: None
     _sessions: ExpiringMap[bytes, Session] = field(default_factory=lambda: ExpiringMap(MOST_SESSIONS))
     _code: tuple[str, datetime] | None = None
+    _latest: float = 0.0  # a clock that is set back ends no session
 
     def code(self, now: datetime) -> str:
         """Return the code of the one-time address: the same until it is used or too old."""
@@ -58,12 +59,17 @@ class SessionStore(Struct):
 
     def open(self, session: Session, now: datetime) -> str:
         cookie, seconds = secrets.token_urlsafe(SECRET_BYTES), (session.ends - now).total_seconds()
-        self._sessions.put(_hash(cookie), session, now=now.timestamp(), seconds=seconds)
+        self._sessions.put(_hash(cookie), session, now=self._latest_time(now), seconds=seconds)
         return cookie
 
     def find(self, cookie: str, now: datetime) -> Session | None:
         """Return the session of a cookie, None when there is none or it has ended."""
-        return self._sessions.get(_hash(cookie), now=now.timestamp())
+        found = self._sessions.get(_hash(cookie), now=self._latest_time(now))
+        return found if found is not None and now < found.ends else None
+
+    def _latest_time(self, now: datetime) -> float:
+        self._latest = max(self._latest, now.timestamp())
+        return self._latest
 
     def close(self, cookie: str) -> None:
         self._sessions.forget(_hash(cookie).__eq__)

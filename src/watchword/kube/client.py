@@ -160,7 +160,7 @@ class Client:
 
     async def get(self, resource: Resource, key: ObjectKey) -> Object:
         """Read one object; `NotFound` when it does not exist."""
-        return await self._object("GET", object_path(resource, key))
+        return decode(await self.request("GET", object_path(resource, key)))
 
     async def find(self, resource: Resource, key: ObjectKey) -> Object | None:
         try:
@@ -211,12 +211,12 @@ class Client:
 
     async def create(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Object:
         path = collection_path(resource, ObjectKey.of(obj).namespace)
-        return await self._object("POST", path, body=obj, query=_dry(dry_run))
+        return decode(await self.request("POST", path, body=obj, query=_dry(dry_run)))
 
     async def update(self, resource: Resource, obj: Object, *, subresource: str = "", dry_run: bool = False) -> Object:
         """Replace an object; its resourceVersion, when present, must equal the stored one."""
         path = object_path(resource, ObjectKey.of(obj), subresource)
-        return await self._object("PUT", path, body=obj, query=_dry(dry_run))
+        return decode(await self.request("PUT", path, body=obj, query=_dry(dry_run)))
 
     async def patch(
         self,
@@ -230,7 +230,7 @@ class Client:
     ) -> Object:
         """Change part of an object; put `metadata.uid`/`resourceVersion` in a merge patch as preconditions."""
         path = object_path(resource, key, subresource)
-        return await self._object("PATCH", path, body=patch, query=_dry(dry_run), content_type=kind)
+        return decode(await self.request("PATCH", path, body=patch, query=_dry(dry_run), content_type=kind))
 
     async def apply(
         self,
@@ -245,7 +245,7 @@ class Client:
         """Apply fields by server-side apply; `Conflict` when another manager owns one and `force` is off."""
         query = {"fieldManager": manager, "force": "true" if force else "false", **_dry(dry_run)}
         path = object_path(resource, ObjectKey.of(obj), subresource)
-        return await self._object("PATCH", path, body=obj, query=query, content_type=PatchType.APPLY)
+        return decode(await self.request("PATCH", path, body=obj, query=query, content_type=PatchType.APPLY))
 
     async def delete(
         self,
@@ -261,7 +261,7 @@ class Client:
         preconditions = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
         if preconditions:
             options["preconditions"] = preconditions
-        await self._object("DELETE", object_path(resource, key), body=options)
+        decode(await self.request("DELETE", object_path(resource, key), body=options))
 
     async def read(self, path: str, *, query: Mapping[str, str] | None = None) -> bytes:
         """Read any path (`/version`, `/readyz`, OpenAPI …) and return the response unchanged."""
@@ -315,17 +315,6 @@ class Client:
         if headers is None:
             headers = self._with_type[content_type] = (*self._headers, ("Content-Type", content_type))
         return headers
-
-    async def _object(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Any = None,
-        query: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
-    ) -> Object:
-        return decode(await self.request(method, path, body=body, query=query, content_type=content_type))
 
 
 def object_path(resource: Resource, key: ObjectKey, subresource: str = "") -> str:

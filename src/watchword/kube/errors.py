@@ -5,7 +5,7 @@ KubeError
 ├── Unreachable           no answer: refused, reset, TLS failed
 │   ├── TimedOut          no response within the deadline
 │   ├── Untrusted         its certificate is not that of the server we mean
-│   ├── CertificateRefused  it ended the connection because of our client certificate
+│   ├── ClientCertificateRefused   it ended the connection because of our certificate
 │   └── Stalled           a watch that fell silent: neither events nor bookmarks
 ├── MalformedResponse       an answer that is not Kubernetes (HTML, truncated JSON)
 └── ApiStatusError        the server answered with a Status
@@ -45,7 +45,7 @@ class Untrusted(Unreachable):
     """The server's certificate is not accepted: nothing was sent to it."""
 
 
-class CertificateRefused(Unreachable):
+class ClientCertificateRefused(Unreachable):
     """The server refused the client certificate by a TLS alert: it is not reachable with this credential."""
 
 

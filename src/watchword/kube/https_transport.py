@@ -26,7 +26,7 @@ from watchword.kube.endpoint import (
     proxy_authorization,
 )
 from watchword.kube.errors import (
-    CertificateRefused,
+    ClientCertificateRefused,
     ConfigError,
     KubeError,
     MalformedResponse,
@@ -153,7 +153,7 @@ def to_kube_error(cause: BaseException, server: str, *, with_certificate: bool) 
     if alert and not isinstance(cause, NotConnected):  # before the handshake has ended, the peer has proved nothing
         refused = f"{server} rejected the client certificate ({alert}): it may be expired or of another authority"
         missing = f"{server} wants a client certificate, and none is configured ({alert})"
-        kind, message = (CertificateRefused, refused) if with_certificate else (Unreachable, missing)
+        kind, message = (ClientCertificateRefused, refused) if with_certificate else (Unreachable, missing)
         return kind(message, maybe_processed=False)
     if isinstance(cause, NotConnected):
         error = Untrusted if isinstance(cause.__cause__, ssl.SSLCertVerificationError) else Unreachable

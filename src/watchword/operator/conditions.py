@@ -150,7 +150,7 @@ def _decide_credential(data: Mapping[str, str], now: datetime) -> Condition:
     if not _uses_certificate(data):
         return Condition.false(HUB_CONNECTION_DEGRADED, "HubConnectionFunctional", "the agent has a credential")
     if "tls.crt" not in data:
-        message = "the agent has requested a certificate: accept the cluster on the hub with `watchword accept`"
+        message = "the agent has no certificate yet: if its request waits on the hub, run `watchword accept` there"
         return Condition.true(HUB_CONNECTION_DEGRADED, "HubKubeConfigMissing", message)
     try:
         certificate = parse_certificate(base64.b64decode(data["tls.crt"], validate=True))

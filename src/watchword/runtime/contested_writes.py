@@ -1,6 +1,6 @@
 """Slows a controller down that writes a field again and again because another program changes it back."""
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, TypeAlias
@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import orjson
 from msgspec import Struct, field
 
+from watchword.api.expiring_map import ExpiringMap
 from watchword.api.http import Request
 from watchword.kube.client import PatchType
 from watchword.runtime.errors import CreationContested, FieldContested
@@ -94,7 +95,7 @@ class ContestedWrites:
     """
 
     def __init__(self) -> None:
-        self._histories: OrderedDict[tuple[str, str], FieldHistory] = OrderedDict()
+        self._histories: ExpiringMap[tuple[str, str], FieldHistory] = ExpiringMap(REMEMBERED_FIELDS)
 
     def enter(self, request: Request, now: float, *, is_there: bool = False) -> WrittenFields:
         """Return what a request writes; `FieldContested` when it would go on with a contest.
@@ -104,7 +105,7 @@ class ContestedWrites:
         path = f"{request.path}/{_name(request)}" if request.method == "POST" else request.path
         written = {(path, write.name): write for write in fields_written(request)}
         for key, write in written.items():
-            history = self._histories.get(key)
+            history = self._histories.get(key, now=now)
             if is_there and write.name == EXISTENCE:
                 continue
             if history is not None and now < history.paused_until and history.is_rewrite(write, now):
@@ -118,17 +119,12 @@ class ContestedWrites:
         for key, write in written.items():
             if created is not (write.name == EXISTENCE):  # a creation changes nothing back
                 continue
-            history = self._histories.get(key)
+            history = self._histories.get(key, now=now)
             if history is None:
-                self._histories[key] = FieldHistory(write, now)
+                history = FieldHistory(write, now)
             elif history.record(write, now):
                 paused.append(write.name)
-            self._histories.move_to_end(key)
-        while self._histories:
-            oldest = next(iter(self._histories.values()))
-            if len(self._histories) <= REMEMBERED_FIELDS and now < oldest.at + REMEMBERED_SECONDS:
-                break
-            self._histories.popitem(last=False)
+            self._histories.put(key, history, now=now, seconds=REMEMBERED_SECONDS)
         return paused
 
 

@@ -235,7 +235,7 @@ _decode = msgspec.json.Decoder(_Versioned).decode
 def _version_in(body: bytes) -> _Version:
     try:
         return _decode(limit_depth(body)).metadata
-    except msgspec.MsgspecError:  # a JSON patch, an apply in YAML, an answer that is no object
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # a JSON patch, an apply in YAML, an answer that is no object
         return _Version()
 
 

@@ -52,7 +52,7 @@ class SubprocessBackend:
     def start(self) -> None:
         command = [sys.executable, *PROGRAM, f"--data-dir={self._data}", f"--port={self._port}", *self._flags]
         self._process = ChildProcess(command, self._log)
-        await_ready(self.server, self._trust, self._process)
+        await_ready(self.server, lambda: ssl.create_default_context(cadata=self.ca_pem.decode()), self._process)
 
     def stop(self, *, kill: bool = False) -> None:
         if self._process is not None:
@@ -68,9 +68,6 @@ class SubprocessBackend:
 
     async def start_controllers(self, names: Sequence[str]) -> Stop:  # noqa: ARG002 - they all run already
         return lambda: None
-
-    def _trust(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cadata=self.ca_pem.decode())
 
     def credentials(self) -> ClusterCredentials:
         keys = self._data / "pki"

@@ -50,6 +50,7 @@ def test_metadata_of_custom_objects_is_that_of_every_object() -> None:
         pytest.param({"type": "string", "jsonPath": ".spec.a"}, {}, None, id="missing"),
         pytest.param({"type": "integer", "jsonPath": ".spec.a"}, {"spec": {"a": 3}}, 3, id="integer"),
         pytest.param({"type": "integer", "jsonPath": ".spec.a"}, {"spec": {"a": "x"}}, None, id="text for an integer"),
+        pytest.param({"type": "integer", "jsonPath": ".spec.a"}, {"spec": {"a": 1e300}}, None, id="beyond 64 bits"),
         pytest.param({"type": "number", "jsonPath": ".spec.a"}, {"spec": {"a": 1}}, 1.0, id="number"),
         pytest.param({"type": "boolean", "jsonPath": ".spec.a"}, {"spec": {"a": True}}, True, id="boolean"),
         pytest.param({"type": "date", "jsonPath": ".spec.a"}, {"spec": {"a": "2026-01-01T00:00:00Z"}}, "60m", id="age"),

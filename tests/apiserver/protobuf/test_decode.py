@@ -110,6 +110,13 @@ def test_a_body_reads_like_its_json(api_version: str, kind: str, raw: bytes, exp
     assert decode(envelope(api_version, kind, raw)) == {"apiVersion": api_version, "kind": kind, **expected}
 
 
+def test_last_of_repeated_members_of_the_envelope_counts() -> None:
+    repeated = MAGIC + piece(1, piece(1, "v1") + piece(2, "Pod")) + number(2, 7) + number(5, 0) * 1000
+    again = piece(1, piece(1, "v0") + piece(2, "Secret") + piece(1, "v1")) + piece(2, piece(2, piece(1, b"")))
+
+    assert decode(repeated + again)["kind"] == "Secret"
+
+
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [

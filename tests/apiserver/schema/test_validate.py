@@ -75,6 +75,11 @@ def errors_of(spec: Any, old: Any = None) -> list[str]:
             id="fraction for an integer",
         ),
         pytest.param(
+            {"map": {"k": 1e300}},
+            ['spec.map.k: Invalid value: "number": spec.map.k in body must be of type integer: "number"'],
+            id="integer beyond those that a number holds exactly",
+        ),
+        pytest.param(
             {"count": True},
             ['spec.count: Invalid value: "boolean": spec.count in body must be of type integer: "boolean"'],
             id="true is no integer",

@@ -128,6 +128,27 @@ async def test_certificate_that_the_hub_refuses_is_replaced_unless_it_begins_lat
     assert evidence.refused_certificates.keys() == ({certificate_id(certificate.der)} if is_replaced else set())
 
 
+async def test_certificates_are_seldom_replaced_while_the_hub_refuses_every_one() -> None:
+    statuses, evidence, held_certificates = [401], TokenEvidence(), list[ClientCertificate]()
+
+    async def hub(_: Request) -> Response:
+        return Response(statuses[-1], body=b"{}")
+
+    learn = learn_certificates_by_use(evidence, lambda: held_certificates, lambda _: Client.from_handler(hub))
+
+    async def is_replaced(looked: datetime) -> bool:
+        held_certificates[:] = [ClientCertificate(certificate_of(begins=looked - NOW).pem, KEY.pem)]
+        await learn(looked)
+        return evidence.take_news()
+
+    day = [NOW + number * 5 * MINUTE for number in range(288)]
+    assert sum([await is_replaced(looked) for looked in day]) == 10
+    statuses.append(200)
+    assert not await is_replaced(day[-1] + 5 * MINUTE)
+    statuses.append(401)
+    assert await is_replaced(day[-1] + 10 * MINUTE)
+
+
 def test_certificate_of_an_authority_is_never_used() -> None:
     wanted = WantedCredential("edge", CredentialSubject(USER))
     authority = Authority.make(USER, now=NOW, key=KEY).certificate

@@ -22,7 +22,7 @@ from watchword.credentials.credential_secret import hub_kubeconfig
 from watchword.credentials.driver import KUBECONFIG, NewCredential, Pending, SecretData, ValidCredential
 from watchword.discovery.cluster_info import ClusterInfo
 from watchword.kube.client import Client
-from watchword.kube.errors import CertificateRefused, ConfigError, Unreachable
+from watchword.kube.errors import ClientCertificateRefused, ConfigError, Unreachable
 from watchword.kube.kubeconfig import ClusterEntry, UserEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.kube.transport import InProcessTransport, RequestHandler, Transport
@@ -282,7 +282,7 @@ async def refuse(_: Request) -> Response:
 
 
 async def refuse_handshake(_: Request) -> Response:
-    raise CertificateRefused("the hub rejected the client certificate", maybe_processed=False)
+    raise ClientCertificateRefused("the hub rejected the client certificate", maybe_processed=False)
 
 
 @dataclass

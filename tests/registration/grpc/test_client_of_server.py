@@ -24,7 +24,7 @@ from watchword.api.names import (
 )
 from watchword.api.resources import LEASES, MANAGED_CLUSTERS, MANIFEST_WORKS
 from watchword.kube.client import Client
-from watchword.kube.errors import CertificateRefused, Forbidden, NotFound
+from watchword.kube.errors import ClientCertificateRefused, Forbidden, NotFound
 from watchword.kube.request_sender import NO_RETRY
 from watchword.kube.tls import ClientCertificate
 from watchword.kube.watch import ObjectChange, Snapshot, WatchOptions, list_and_watch
@@ -81,7 +81,7 @@ async def agent(hub: GrpcHub) -> AsyncIterator[Agent]:
 async def test_certificate_that_the_server_refuses_in_the_handshake_is_a_refused_credential(agent: Agent) -> None:
     refused = connect(agent.hub, agent.name, signer=agent.hub.new_authority())
 
-    with pytest.raises(CertificateRefused, match="rejected the client certificate"):
+    with pytest.raises(ClientCertificateRefused, match="rejected the client certificate"):
         await refused.get(MANAGED_CLUSTERS, agent.key)
     await refused.close()
 

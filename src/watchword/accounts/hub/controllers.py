@@ -61,7 +61,9 @@ class AccountGrantReconciler(Struct, frozen=True):
             if ObjectKey.of(work) not in wanted and not is_deleting(work):
                 await delete_object(self.ensurer.client, resources.MANIFEST_WORKS, work)
         for work in wanted.values():
-            await self.ensurer.ensure(resources.MANIFEST_WORKS, work, ours=lambda present: _grants(present, key))
+            await self.ensurer.ensure(
+                resources.MANIFEST_WORKS, work, ours=lambda it: annotations_of(it).get(Annotation.GRANT_OF) == str(key)
+            )
         return Done()
 
     def _wanted(self, key: ObjectKey, declared: list[Object]) -> list[Object]:
@@ -81,10 +83,6 @@ class AccountGrantReconciler(Struct, frozen=True):
             return [key.namespace]
         replicas = self.reader.by_index(resources.MANAGED_SERVICE_ACCOUNTS, BY_SOURCE, str(key))
         return sorted(obj["metadata"]["namespace"] for obj in replicas if not is_deleting(obj))
-
-
-def _grants(work: Object, account: ObjectKey) -> bool:
-    return annotations_of(work).get(Annotation.GRANT_OF) == str(account)
 
 
 SETTLING = timedelta(seconds=2)

@@ -1,5 +1,8 @@
 """The admission steps in their order, and those that are a few lines."""
 
+from collections import Counter
+
+import orjson
 from msgspec import Struct
 
 from watchword.api.meta import Object, ObjectKey
@@ -93,11 +96,11 @@ async def protect_namespaces(operation: Operation) -> None:
 async def deduplicate_owners(operation: Operation) -> None:
     metadata = (operation.new or {}).get("metadata") or {}
     refs: list[Object] = metadata.get("ownerReferences") or []
-    kept = [ref for index, ref in enumerate(refs) if ref not in refs[:index]]
-    if len(kept) == len(refs):
+    counts = Counter(orjson.dumps(ref, option=orjson.OPT_SORT_KEYS) for ref in refs)
+    if len(counts) == len(refs):
         return
-    repeated = sorted({str(ref.get("uid")) for ref in kept if refs.count(ref) > 1})
-    metadata["ownerReferences"] = kept
+    metadata["ownerReferences"] = kept = [orjson.loads(ref) for ref in counts]
+    repeated = sorted({str(ref.get("uid")) for ref, times in zip(kept, counts.values(), strict=True) if times > 1})
     operation.warnings.append(
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
         "and may reject such requests as early as 1.24; please fix your requests; "

@@ -44,16 +44,12 @@ def _column(column: Object) -> Column:
     priority = column.get("priority")
     return Column(
         name=text(column, "name"),
-        cell=_cell(path, kind),
+        cell=lambda obj, now: _shown(_first(obj, path), kind, now),
         type=kind,
         format=text(column, "format"),
         description=text(column, "description") or f"Custom resource definition column (in JSONPath format): {path}",
         priority=priority if isinstance(priority, int) else 0,
     )
-
-
-def _cell(path: str, kind: str) -> Callable[[Object, datetime], Any]:
-    return lambda obj, now: _shown(_first(obj, path), kind, now)
 
 
 def _first(obj: Object, path: str) -> Any:
@@ -74,7 +70,9 @@ def _shown(value: Any, kind: str, now: datetime) -> Any:
         return value if isinstance(value, bool) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return int(value) if kind == "integer" else float(value)
+    if kind == "integer":
+        return int(value) if -(2**63) <= value < 2**63 else None  # JSON holds no larger one
+    return float(value)
 
 
 def _age(value: str, now: datetime) -> str:

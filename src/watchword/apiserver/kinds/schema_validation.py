@@ -339,7 +339,8 @@ def check(value: Any, schema: Schema, path: str, old: Any, errors: list[FieldErr
 def _check_type(value: Any, schema: Schema, path: str, errors: list[FieldError]) -> None:
     if value is None and (schema.nullable or schema.type == "any"):
         return
-    if type(value) is float and value.is_integer() and schema.type in {"integer", "int-or-string"}:
+    is_exact = type(value) is float and value.is_integer() and abs(value) < 2**53
+    if is_exact and schema.type in {"integer", "int-or-string"}:
         return
     wanted = "integer,string" if schema.type == "int-or-string" else schema.type
     found = type_name(value)

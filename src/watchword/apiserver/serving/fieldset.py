@@ -72,7 +72,7 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 def paths(fields: FieldSet, prefix: Path = ()) -> Iterator[Path]:
     """Yield the paths of all members: at each level the members first, then what lies below."""
-    elements = sorted((element for element in fields if element != "."), key=_order)
+    elements = sorted((element for element in fields if element != "."), key=lambda each: (_KINDS.find(each[0]), each))
     for element in elements:
         if is_member(fields[element]):
             yield (*prefix, element)
@@ -100,10 +100,6 @@ def is_field_set(fields: Any) -> bool:
 
 def _children(node: FieldSet) -> FieldSet:
     return {element: below for element, below in node.items() if element != "."} if "." in node else node
-
-
-def _order(element: str) -> tuple[int, str]:
-    return _KINDS.find(element[0]), element
 
 
 def _print_element(element: str) -> str:

@@ -105,10 +105,6 @@ def _double(bits: int) -> float | int:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def _base64(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
-
-
 Member = TypeVar("Member", int, bytes)
 
 
@@ -116,6 +112,11 @@ def _member(raw: bytes, number: int, absent: Member) -> Member:
     """Return the last value of one field of a message; what has another type than `absent` is skipped."""
     found = [value for each, _, value in read_fields(raw) if each == number and isinstance(value, type(absent))]
     return found[-1] if found else absent
+
+
+def _delimited_members(raw: bytes) -> dict[int, bytes]:
+    """Return the last value of each field that holds bytes."""
+    return {number: value for number, _, value in read_fields(raw) if isinstance(value, bytes)}
 
 
 def _time(raw: bytes, write: Callable[[datetime], str] = rfc3339) -> str | None:
@@ -126,10 +127,6 @@ def _time(raw: bytes, write: Callable[[datetime], str] = rfc3339) -> str | None:
         raise Malformed("an instant is beyond every calendar") from None
     # Go writes its zero time as an instant of the year one.
     return write(instant) if raw and instant.year > 1 else None
-
-
-def _quantity(raw: bytes) -> str:
-    return text(_member(raw, 1, b"0"))
 
 
 def _int_or_string(raw: bytes) -> int | str:
@@ -150,10 +147,10 @@ def _json(raw: bytes) -> Any:
 _VARINTS: dict[str, Callable[[int], Any]] = {"bool": bool, "int32": lambda value: signed(value, 32), "int64": signed}
 _DELIMITED: dict[str, Callable[[bytes], Any]] = {
     "string": text,
-    "bytes": _base64,
+    "bytes": lambda raw: base64.b64encode(raw).decode(),
     "time": _time,
     "microtime": lambda raw: _time(raw, rfc3339_micro),
-    "quantity": _quantity,
+    "quantity": lambda raw: text(_member(raw, 1, b"0")),
     "intstr": _int_or_string,
     "strings": _strings,
     "json": _json,
@@ -258,10 +255,10 @@ def decode(body: bytes) -> Object:
 
 
 def _unwrap(envelope: bytes) -> Object:
-    meta, raw = _member(envelope, 1, b""), _member(envelope, 2, b"")
-    api_version, kind = text(_member(meta, 1, b"")), text(_member(meta, 2, b""))
-    content_type = _member(envelope, 4, b"")
-    if _member(envelope, 3, b"") or content_type not in (b"", b"application/vnd.kubernetes.protobuf"):
+    members = _delimited_members(envelope)
+    meta = _delimited_members(members.get(1, b""))
+    api_version, kind, raw = text(meta.get(1, b"")), text(meta.get(2, b"")), members.get(2, b"")
+    if members.get(3) or members.get(4, b"") not in (b"", b"application/vnd.kubernetes.protobuf"):
         raise Malformed("the envelope holds another encoding")
     name = _message_name(api_version, kind)
     # Go writes every plain field, empty or not: the kind's shape tells zero from absence.

@@ -33,12 +33,12 @@ from watchword.credentials.certificates.issued_certificate import (
 )
 from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.credentials.errors import CredentialUnreadable
-from watchword.credentials.evidence import CredentialClientFactory, Learn, TokenEvidence, log_unread
+from watchword.credentials.evidence import CredentialClientFactory, Learn, RefusalPause, TokenEvidence, log_unread
 from watchword.credentials.lifecycle import Keep, Obtain, Reason
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.kube.credentials import Credential
-from watchword.kube.errors import AlreadyExists, CertificateRefused, ConfigError, KubeError, Unauthorized
+from watchword.kube.errors import AlreadyExists, ClientCertificateRefused, ConfigError, KubeError, Unauthorized
 from watchword.kube.kubeconfig import UserEntry
 from watchword.kube.tls import ClientCertificate
 from watchword.pki.certificates import Certificate, parse_certificate, split_bundle
@@ -293,10 +293,10 @@ def learn_certificates_by_use(
     evidence: TokenEvidence, certificates: Callable[[], Sequence[ClientCertificate]], connect: CredentialClientFactory
 ) -> Learn:
     """Return what shows another certificate to its server each time, and all that follow while one is refused."""
-    turns = count()
+    turns, pause = count(), RefusalPause()
 
     async def learn(now: datetime) -> None:
-        held, turn = certificates(), next(turns)
+        held, turn, refused, accepted = certificates(), next(turns), False, False
         for certificate in (held[(turn + number) % len(held)] for number in range(len(held))):
             try:
                 leaf = parse_certificate(certificate.chain)
@@ -306,14 +306,19 @@ def learn_certificates_by_use(
                     await who_am_i(client)
             except (PkiError, ConfigError):
                 continue  # what is damaged is replaced, too
-            except (Unauthorized, CertificateRefused):
-                if now + (client.clock_skew or IMMEDIATELY) >= leaf.not_before:  # another one would begin even later
+            except (Unauthorized, ClientCertificateRefused):
+                if now + (client.clock_skew or IMMEDIATELY) < leaf.not_before:
+                    continue  # another one would begin even later
+                refused = True
+                if pause.is_over(now):
                     evidence.observe_refused_certificate(certificate_id(leaf.der), leaf.not_after, now=now)
             except KubeError as error:
                 log_unread(error)
                 break
             else:
+                accepted = True
                 break
+        pause.observe(now, refused=refused, accepted=accepted)
 
     return learn
 

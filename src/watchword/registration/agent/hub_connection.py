@@ -14,7 +14,7 @@ from watchword.api.names import Annotation
 from watchword.api.resources import SECRETS
 from watchword.kube.backoff import Backoff
 from watchword.kube.client import Client
-from watchword.kube.errors import CertificateRefused, ConfigError, CredentialReplaced, KubeError, Unreachable
+from watchword.kube.errors import ClientCertificateRefused, ConfigError, CredentialReplaced, KubeError, Unreachable
 from watchword.kube.transport import Transport
 from watchword.runtime.cache import Cache
 from watchword.runtime.reconcile import Reader
@@ -156,7 +156,7 @@ class HubConnection:
         self.report.connected(str(error))
         if isinstance(error, Unreachable):
             self.unreachable.set()
-        if isinstance(error, ConfigError | CertificateRefused):  # or an exec plugin whose role is gone
+        if isinstance(error, ConfigError | ClientCertificateRefused):  # or an exec plugin whose role is gone
             self._note_refusal(transport, HTTPStatus.UNAUTHORIZED)
 
     def _note_answer(self, transport: Transport, status: int) -> None:
