@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from tests.addons.fleet import AddonFleet, decoded
+from tests.helpers.events import is_told
 from tests.helpers.fleet import lifetime_settings
 
 from watchword.addons.definition import AddonDefinition, Signer
@@ -27,7 +28,7 @@ from watchword.pki.authority import Authority
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.keys import PrivateKey
 from watchword.testing.builders import a_secret, an_addon
-from watchword.testing.eventually import eventually, is_told
+from watchword.testing.eventually import eventually
 
 SIGNS_FOR_ADDONS = {Label.KEY_PURPOSE: "addon-signing"}
 ONE, TWO = "example.com/one", "example.com/two"

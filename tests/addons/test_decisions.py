@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.helpers.leases import a_lease
 
 from watchword.addons.agent.controllers import decide_addon_health
 from watchword.addons.agent.credentials import AddonDrivers, choose_registration_status
@@ -32,7 +33,7 @@ from watchword.addons.token.hub import (
 from watchword.api.addon import Addon
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.resources import ADDON_TEMPLATES, CLUSTER_MANAGEMENT_ADDONS
-from watchword.testing.builders import a_cluster, a_lease, an_addon
+from watchword.testing.builders import a_cluster, an_addon
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OWN = "system:serviceaccount:c1:c1-a-agent"

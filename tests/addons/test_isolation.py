@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.addons.fleet import KUBE_CLIENT, AddonFleet, registrations_of
+from tests.helpers.events import is_told
 from tests.helpers.leak_search import Canary
 
 from watchword.addons.definition import AddonDefinition
@@ -25,7 +26,7 @@ from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden, Unauthorized
 from watchword.kube.tokens import request_token
 from watchword.testing.builders import a_config_map, a_secret, a_service_account
-from watchword.testing.eventually import eventually, is_told
+from watchword.testing.eventually import eventually
 
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 APPLIED = ConditionType.REGISTRATION_APPLIED

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from tests.addons.fleet import AddonFleet
+from tests.helpers.events import is_told
 from tests.helpers.fleet import allow_hub
+from tests.helpers.leases import a_lease
 
 from watchword.addons.definition import BY_FEEDBACK, AddonDefinition, Grant
 from watchword.api.meta import Object, ObjectKey, labels_of
@@ -25,8 +27,8 @@ from watchword.api.resources import (
     ROLES,
 )
 from watchword.registration.hub.cluster_rbac import rule
-from watchword.testing.builders import a_cluster_role, a_config_map, a_lease
-from watchword.testing.eventually import eventually, is_gone, is_told
+from watchword.testing.builders import a_cluster_role, a_config_map
+from watchword.testing.eventually import eventually, is_gone
 
 APPLIED = ConditionType.REGISTRATION_APPLIED
 AVAILABLE = ConditionType.ADDON_AVAILABLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import AddonFleet
+from tests.helpers.events import is_told
 
 from watchword.addons.definition import AddonDefinition, Grant
 from watchword.addons.rbac import status_writer
@@ -21,7 +22,7 @@ from watchword.api.resources import (
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
 from watchword.testing.builders import a_config_map
-from watchword.testing.eventually import eventually_all, is_gone, is_told
+from watchword.testing.eventually import eventually_all, is_gone
 
 ON_HUB = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, MANIFEST_WORKS)
 READING: Object = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}

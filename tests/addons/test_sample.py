@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.addons.fleet import AddonFleet
+from tests.helpers.leases import a_lease
 from tests.helpers.node_cluster import a_cluster_with_node
 from tests.node_clusters import connected, is_available, join, watchword
 
@@ -38,7 +39,7 @@ from watchword.api.resources import (
 from watchword.kube.client import Client
 from watchword.kube.errors import Forbidden
 from watchword.kube.tokens import request_token
-from watchword.testing.builders import a_cluster, a_lease, an_addon
+from watchword.testing.builders import a_cluster, an_addon
 from watchword.testing.eventually import eventually, is_gone
 
 AVAILABLE = ConditionType.ADDON_AVAILABLE

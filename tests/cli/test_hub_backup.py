@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
+from tests.helpers.events import is_told
 
 from watchword.admin.backup_archive import BackupKey, read_backup
 from watchword.api.bootstrap import token_secret_key
@@ -41,7 +42,6 @@ from watchword.discovery.tokens import BootstrapToken
 from watchword.kube.client import Client
 from watchword.kube.connect import connect
 from watchword.testing.builders import a_cluster
-from watchword.testing.eventually import is_told
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Fleet, Member

@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.helpers.events import is_told
 
 from watchword.api.meta import ObjectKey
 from watchword.api.resources import CONFIG_MAPS, SECRETS
@@ -28,7 +29,6 @@ from watchword.kube.connect import connect
 from watchword.kube.errors import Forbidden
 from watchword.kube.kubeconfig_files import read_kubeconfig
 from watchword.testing.builders import a_secret
-from watchword.testing.eventually import is_told
 
 pytestmark = [pytest.mark.real_time]
 

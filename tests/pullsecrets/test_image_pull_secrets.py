@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import orjson
 import pytest
+from tests.helpers.events import is_told
 from tests.pullsecrets.harness import (
     REGISTRY,
     PullSecretHarness,
@@ -25,7 +26,7 @@ from watchword.api.pull_secrets import DOCKERCFG_KEY
 from watchword.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES, TOKEN_REVIEWS
 from watchword.credentials.evidence import SignerTiming
 from watchword.pki.keys import PrivateKey
-from watchword.testing.eventually import eventually, is_gone, is_told
+from watchword.testing.eventually import eventually, is_gone
 
 HOUR = 3600.0
 QUICK = SignerTiming(settle=timedelta(seconds=1), spread=timedelta(seconds=1), poll=timedelta(seconds=1))

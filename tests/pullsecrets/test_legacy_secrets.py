@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.helpers.events import is_told
 from tests.pullsecrets.harness import PullSecretHarness, claims_of, content_of, is_filled
 
 from watchword.api.meta import Object, ObjectKey, annotations_of, finalizers_of, labels_of, uid_of
@@ -12,7 +13,7 @@ from watchword.api.pull_secrets import (
     LEGACY_TOKEN,
 )
 from watchword.api.resources import SECRETS, SERVICE_ACCOUNTS
-from watchword.testing.eventually import eventually, is_gone, is_told
+from watchword.testing.eventually import eventually, is_gone
 
 
 def is_labelled(token: Object | None) -> bool:

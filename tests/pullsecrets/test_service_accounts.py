@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.helpers.events import is_told
 from tests.helpers.server_decision import grant
 from tests.pullsecrets.harness import REGISTRY, PullSecretHarness, claims_of, content_of, is_filled, token_of
 
@@ -26,7 +27,7 @@ from watchword.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from watchword.pullsecrets.pull_secret import default_secret_name
-from watchword.testing.eventually import eventually, eventually_all, is_gone, is_told
+from watchword.testing.eventually import eventually, eventually_all, is_gone
 
 
 async def test_new_account_gets_a_pull_secret_with_a_bound_token(cluster: PullSecretHarness) -> None:

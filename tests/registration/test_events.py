@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from tests.helpers.events import is_told
 from tests.helpers.fleet import AUTOMATIC, FleetHarness
 
 from watchword.admin.accept import ClusterAcceptor, HubAdmin, deny, deny_request
@@ -19,7 +20,7 @@ from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.credentials.certificates.requests import APPROVED_REASON
 from watchword.discovery.token_secret import TokenRecord, TokenStore
 from watchword.discovery.tokens import BootstrapToken
-from watchword.testing.eventually import eventually_all, is_told
+from watchword.testing.eventually import eventually_all
 
 HOUR = timedelta(hours=1)
 LIFE = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.helpers.events import is_told
 from tests.helpers.fleet import AGENT, AUTOMATIC, FleetHarness, PlaneConnector
 from tests.helpers.server_decision import grant
 from tests.registration.test_join import request_with_another_key
@@ -23,7 +24,7 @@ from watchword.kube.client import Client
 from watchword.pki.keys import PrivateKey
 from watchword.registration.aws_irsa.options import MANAGED_ARN
 from watchword.testing.builders import a_cluster
-from watchword.testing.eventually import eventually, is_told
+from watchword.testing.eventually import eventually
 
 OCM = "system:open-cluster-management"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.addons.fleet import KUBE_CLIENT, AddonFleet
+from tests.helpers.events import is_told
 
 from watchword.addons.definition import AddonDefinition, Grant, Signer
 from watchword.api.addon import AddonSubject
@@ -25,7 +26,7 @@ from watchword.credentials.driver import CredentialSubject, WantedCredential
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.testing.builders import a_secret
-from watchword.testing.eventually import eventually, is_gone, is_told
+from watchword.testing.eventually import eventually, is_gone
 
 OWN, OTHER = "example.com/own", "example.com/other"
 READS_CONFIG_MAPS: Object = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}

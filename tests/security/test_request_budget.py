@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from random import Random
 
 import pytest
+from tests.helpers.events import is_told
 from tests.helpers.server_decision import until_refused
 
 from watchword.api.bootstrap import MANAGED_CLUSTER_GROUP
@@ -23,7 +24,7 @@ from watchword.registration.hub import installation
 from watchword.registration.hub.controllers import OF_CLUSTERS, request_budget_controller
 from watchword.runtime.cache import Cache
 from watchword.runtime.manager import Manager, ManagerOptions
-from watchword.testing.eventually import eventually, is_gone, is_told
+from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
 
 MOST = 3

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from watchword.testing.builders import a_cluster, a_cluster_role_binding, a_lease, a_secret
+from tests.helpers.leases import a_lease
+
+from watchword.testing.builders import a_cluster, a_cluster_role_binding, a_secret
 
 
 def test_secret_holds_its_values_encoded() -> None:

@@ -2,13 +2,10 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from watchword.api import resources
 from watchword.api.meta import Object, ObjectKey
-from watchword.api.names import CLUSTER_LEASE
-from watchword.api.time import rfc3339_micro
 
 
 def a_namespace(name: str, **metadata: Any) -> Object:
@@ -32,22 +29,6 @@ def a_config_map(name: str, *, namespace: str, data: Mapping[str, str] | None = 
 
 def a_service_account(name: str, *, namespace: str, **metadata: Any) -> Object:
     return resources.SERVICE_ACCOUNTS.manifest(ObjectKey(namespace, name), metadata=metadata)
-
-
-def a_lease(
-    name: str = CLUSTER_LEASE,
-    *,
-    namespace: str,
-    renewed_at: datetime | None = None,
-    holder: str = "",
-    seconds: int = 60,
-) -> Object:
-    spec: Object = {"leaseDurationSeconds": seconds}
-    if holder:
-        spec["holderIdentity"] = holder
-    if renewed_at is not None:
-        spec["renewTime"] = rfc3339_micro(renewed_at)
-    return resources.LEASES.manifest(ObjectKey(namespace, name), spec=spec)
 
 
 def a_cluster(name: str, *, accepted: bool = False, lease_seconds: int = 60, **metadata: Any) -> Object:

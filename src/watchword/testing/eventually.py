@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 
 from watchword.api.meta import Object, ObjectKey, Resource
-from watchword.api.resources import EVENTS
 from watchword.kube.client import Client
 from watchword.kube.watch import ObjectChange, Snapshot, WatchUpdate, list_and_watch
 from watchword.testing.errors import EventuallyTimeout
@@ -93,13 +92,3 @@ def _without_secrets(obj: Mapping[str, Any]) -> Object:
     hidden = {field: dict.fromkeys(obj[field] or {}, "***") for field in SECRET_FIELDS if field in obj}
     metadata = {name: value for name, value in obj.get("metadata", {}).items() if name != "managedFields"}
     return {**obj, "metadata": metadata, **hidden}
-
-
-async def is_told(client: Client, name: str, *reasons: str, within: float = PATIENCE) -> None:
-    """Wait until there is an Event of each reason about an object of this name."""
-
-    def all_told(events: dict[ObjectKey, Object]) -> bool:
-        about = [event for event in events.values() if (event.get("regarding") or {}).get("name") == name]
-        return set(reasons) <= {str(event["reason"]) for event in about}
-
-    await eventually_all(client, EVENTS, all_told, within=within)

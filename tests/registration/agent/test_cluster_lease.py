@@ -9,6 +9,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
+from tests.helpers.leases import a_lease
 from tests.helpers.server_decision import grant
 
 from watchword.api.meta import Object, ObjectKey, Resource
@@ -18,7 +19,7 @@ from watchword.kube.errors import Conflict
 from watchword.registration.agent.cluster_status import LeaseRenewalReconciler
 from watchword.registration.agent.hub_connection import HubConnection
 from watchword.runtime.reconcile import RetryAfter
-from watchword.testing.builders import a_cluster, a_lease
+from watchword.testing.builders import a_cluster
 from watchword.testing.plane import Plane
 
 PATCHING = ["get", "list", "watch", "update", "patch"]

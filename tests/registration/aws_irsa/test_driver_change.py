@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from tests.emulators.memory_aws import NAME
+from tests.helpers.events import is_told
 from tests.helpers.fleet import AGENTS_NAMESPACE, AUTOMATIC, BOOTSTRAP_USER
 from tests.registration.aws_irsa.aws_fleet import HUB, SETTINGS, AwsFleet, arn_of
 from tests.registration.test_join import request_with_another_key
@@ -25,7 +26,7 @@ from watchword.kube.errors import Forbidden
 from watchword.operator.cluster_manager import CLUSTER_MANAGER
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN, MANAGED_ARN, MANAGED_CLUSTER_ARN
 from watchword.registration.catalog import CATALOG
-from watchword.testing.eventually import eventually, is_told
+from watchword.testing.eventually import eventually
 
 pytestmark = pytest.mark.planes("embedded")
 

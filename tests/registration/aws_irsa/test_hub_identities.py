@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.helpers.events import is_told
 from tests.registration.aws_irsa.aws_fleet import SETTINGS, AwsFleet, arn_of
 
 from watchword.api.meta import ObjectKey
@@ -13,7 +14,7 @@ from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CONFIG_MAPS, MANAGED_
 from watchword.registration.aws_irsa.hub import DRIFT_PERIOD
 from watchword.registration.aws_irsa.options import TAGS
 from watchword.registration.aws_irsa.role_mapping import AWS_AUTH, read_entries
-from watchword.testing.eventually import eventually, is_gone, is_told
+from watchword.testing.eventually import eventually, is_gone
 
 pytestmark = pytest.mark.planes("embedded")  # hours of virtual time
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from tests.emulators.memory_aws import NAME, MemoryRole
+from tests.helpers.events import is_told
 from tests.registration.aws_irsa.aws_fleet import HUB, AwsFleet, arn_of, in_mode, with_pattern
 
 from watchword.api.meta import ObjectKey
@@ -16,7 +17,6 @@ from watchword.registration.aws_irsa.hub import DRIFT_PERIOD
 from watchword.registration.aws_irsa.identity import ClusterIdentity, record_key
 from watchword.registration.aws_irsa.options import MANAGED_ARN, OCM_MANAGED_ARN, OCM_ROLE_SUFFIX
 from watchword.registration.aws_irsa.role_mapping import AWS_AUTH
-from watchword.testing.eventually import is_told
 
 pytestmark = pytest.mark.planes("embedded")  # hours of virtual time
 

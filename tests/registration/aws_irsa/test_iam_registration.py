@@ -15,6 +15,7 @@ pytest.importorskip("moto", reason="moto is not installed: pip install 'watchwor
 
 from botocore.exceptions import ClientError
 from tests.emulators.aws import AwsEmulator, EksCluster
+from tests.helpers.events import is_told
 from tests.helpers.fleet import run_fleet
 from tests.registration.aws_irsa.iam_fleet import HUB, PROGRAM, Edge, IamFleet, exec_of
 
@@ -43,7 +44,7 @@ from watchword.registration.aws_irsa.identity import PREFIX
 from watchword.registration.aws_irsa.options import HUB_CLUSTER_ARN
 from watchword.testing.builders import an_addon
 from watchword.testing.credentials import write_private
-from watchword.testing.eventually import eventually, is_gone, is_told
+from watchword.testing.eventually import eventually, is_gone
 from watchword.testing.plane import Plane
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]

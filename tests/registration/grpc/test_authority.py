@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.helpers.events import is_told
 from tests.helpers.fleet import FleetHarness
 from tests.registration.grpc.grpc_hub import serves
 
@@ -32,7 +33,7 @@ from watchword.registration.grpc.hub import (
     read_bundle,
 )
 from watchword.testing.builders import a_namespace, a_secret
-from watchword.testing.eventually import eventually, is_told
+from watchword.testing.eventually import eventually
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 YEAR = timedelta(days=365)
