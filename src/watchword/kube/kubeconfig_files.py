@@ -50,7 +50,9 @@ def parse_kubeconfig(
 
 
 def _read_document(data: bytes) -> Any:
-    """Return what the text holds: JSON, as `encode_kubeconfig` writes it, or any YAML."""
+    """Return what the text holds: JSON, as `encode_kubeconfig` writes it, or any YAML; None when it is empty."""
+    if not data:
+        return None
     if data[:1] == b"{" and data.count(b"{") + data.count(b"[") <= _MOST_BRACKETS:
         try:
             return orjson.loads(data)
