@@ -42,7 +42,7 @@ def objections(line: str, *, whole: bool) -> str:
 
 def _parse(command: click.Command, words: list[str], *, whole: bool, parent: click.Context | None = None) -> None:
     """Go through the verbs with click's own parsers; nothing is run, and no value is looked up."""
-    context = click.Context(command, parent=parent, info_name=command.name)
+    context = click.Context(command, parent=parent, info_name=command.name, **command.context_settings)
     values, rest, _ = command.make_parser(context).parse_args(list(words))
     for parameter in command.get_params(context):
         _judge(parameter, values.get(parameter.name or ""), context, whole=whole)
