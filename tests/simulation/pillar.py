@@ -59,9 +59,10 @@ class Pillar:
         """Those which the administrator wants now."""
         return [member for member in self.members if self.fleet.standing[member.name].intent is Intent.MEMBER]
 
-    def touched(self, _: Incident) -> Iterable[str]:
+    def touched(self, incident: Incident) -> Iterable[str]:
         """Return the pillars that an incident of this one concerns."""
-        return (self.name,)
+        crosses = self.incidents()[incident.kind].row.crosses
+        return self.fleet.members[incident.target].profile.pillars if crosses else (self.name,)
 
     async def start(self) -> None:
         """Add the programs of this pillar; the control planes run, the agents do not yet."""

@@ -206,13 +206,13 @@ class Registration(Pillar):
         """Return one: the cluster's own."""
         return 1
 
-    @incident(1, DAY, excuses=True)
+    @incident(1, DAY, excuses=True, crosses=True)
     async def credential_lost(self, incident: Incident) -> AsyncIterator[None]:
         """The cluster's credential is deleted."""
         await quietly(self.fleet.members[incident.target].client().delete(SECRETS, SECRET))
         yield
 
-    @incident(1, DAY, excuses=True)
+    @incident(1, DAY, excuses=True, crosses=True)
     async def credential_damaged(self, incident: Incident) -> AsyncIterator[None]:
         """A part of the cluster's credential is overwritten."""
         key = incident.choose(("tls.crt", "tls.key", "kubeconfig", "cluster-name"))
@@ -220,7 +220,7 @@ class Registration(Pillar):
         await quietly(client.patch(SECRETS, SECRET, {"data": {key: "c2NyaWJibGU="}}))
         yield
 
-    @incident(2, MINUTE, 4 * DAY, excuses=True)
+    @incident(2, MINUTE, 4 * DAY, excuses=True, crosses=True)
     async def denial(self, incident: Incident) -> AsyncIterator[None]:
         """The cluster is denied, and accepted again."""
         name, standing = incident.target, self.fleet.standing[incident.target]
@@ -236,7 +236,7 @@ class Registration(Pillar):
         await self.admin.accept(name, accepted=True)
         standing.intent, standing.member_since = Intent.MEMBER, self.fleet.elapsed
 
-    @incident(1.5, MINUTE, 2 * DAY, excuses=True)
+    @incident(1.5, MINUTE, 2 * DAY, excuses=True, crosses=True)
     async def removal(self, incident: Incident) -> AsyncIterator[None]:
         """The cluster is deleted, and created again."""
         name, standing = incident.target, self.fleet.standing[incident.target]
@@ -252,7 +252,7 @@ class Registration(Pillar):
             self.violations.add(f"the deletion of {name} never ended", name)
         standing.intent, standing.member_since = Intent.MEMBER, self.fleet.elapsed
 
-    @incident(2, HOUR)
+    @incident(2, HOUR, crosses=True)
     async def object_deleted(self, incident: Incident) -> AsyncIterator[None]:
         """A role, a binding or the lease that the hub made for the cluster is deleted."""
         name = incident.target
@@ -267,14 +267,14 @@ class Registration(Pillar):
         await quietly(self.admin.client.delete(resource, key))
         yield
 
-    @incident(1, HOUR)
+    @incident(1, HOUR, crosses=True)
     async def rotation(self, incident: Incident) -> AsyncIterator[None]:
         """An early renewal is requested, perhaps while the cluster joins."""
         patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: rfc3339(self.fleet.now)}}}
         await quietly(self.admin.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(incident.target), patch))
         yield
 
-    @incident(1, HOUR)
+    @incident(1, HOUR, crosses=True)
     async def rotation_while_joining(self, incident: Incident) -> AsyncIterator[None]:
         """A renewal is requested as soon as the hub knows the cluster, and again while it is under way."""
         key = ObjectKey.cluster(incident.target)
@@ -288,7 +288,7 @@ class Registration(Pillar):
             await asyncio.sleep(1 + incident.amount * 5)
         yield
 
-    @incident(2, HOUR)
+    @incident(2, HOUR, crosses=True)
     async def hostile_cluster(self, incident: Incident) -> AsyncIterator[None]:
         """With its own credentials, a cluster writes extremes to every field that it may write."""
         hostile = HostileCluster(self.fleet.members[incident.target], self.fleet.stored, self.admin, incident.amount)
