@@ -14,10 +14,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from datetime import timedelta
 from functools import cache
 from itertools import islice, takewhile
-from random import SystemRandom
+from random import Random, SystemRandom
 
 from msgspec.structs import replace
 from tests.simulation.catalog import FURTHER, INCIDENTS, PILLARS, cells
+from tests.simulation.fleet import make_profiles
 from tests.simulation.lives import FIXED_LIVES, new_lives
 from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, SimulationSettings
@@ -62,9 +63,9 @@ def main() -> int:
 
 
 def kinds_of(lives: Sequence[SimulationSettings]) -> str:
-    """Return how many lives there were of each number of clusters and with each further pillar, and with drift."""
+    """Return how many lives had each number of clusters, a cluster in each further pillar, and drift."""
     clusters = Counter(life.clusters for life in lives)
-    pillars = Counter(name for life in lives for name in life.pillars)
+    pillars = Counter(name for life in lives for name in {n for p in make_profiles(life, Random(0)) for n in p.pillars})
     sizes = ", ".join(f"{number}: {clusters[number]}" for number in sorted(clusters))
     named = ", ".join(f"{pillar.name}: {pillars[pillar.name]}" for pillar in FURTHER)
     plain, drifting = sum(not life.pillars for life in lives), sum(life.drift > 0 for life in lives)
