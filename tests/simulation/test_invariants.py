@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -25,8 +26,9 @@ from tests.simulation.simulation import SimulationScript, simulate
 from tests.simulation.violations import Violations
 
 from watchword.addons.token import hub as token_hub
+from watchword.api.accounts import AccountSecret
 from watchword.api.meta import ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, Label, cluster_role
+from watchword.api.names import AGENT_NAMESPACE, Annotation, Label, cluster_role
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
@@ -34,11 +36,13 @@ from watchword.api.resources import (
     DEPLOYMENTS,
     KLUSTERLETS,
     MANAGED_CLUSTERS,
+    MANAGED_SERVICE_ACCOUNTS,
     NAMESPACES,
     ROLE_BINDINGS,
     SECRETS,
     SERVICE_ACCOUNTS,
 )
+from watchword.api.time import rfc3339
 from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.credentials.driver import ENDPOINT_CONFIG
 from watchword.kube.backoff import Backoff
@@ -380,6 +384,31 @@ def test_credential_of_a_further_pillar_that_is_refused_is_noticed(
 ) -> None:
     script = SimulationScript(sabotage=(at, deed), is_sought=lambda what: noticed in what)
     report = simulate(replace(LIFE, pillars=(pillar,)), images, script)
+
+    assert any(noticed in violation.what for violation in report.violations), str(report)
+
+
+async def accept_a_revoked_token(fleet: SimulatedFleet) -> None:
+    """Let the cluster accept the first token of an account again, whose revocation was reported a day ago."""
+    client, plane, key = fleet.hub.administrator(), fleet.members["edge-1"].plane, ObjectKey("edge-1", "robot")
+    first = AccountSecret.read(fleet.stored.get(SECRETS, key) or {}).token.reveal()
+    patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: rfc3339(fleet.now)}}}
+    await client.patch(MANAGED_SERVICE_ACCOUNTS, key, patch)
+    await asyncio.sleep(7 * 3600)  # the second one is used
+    await client.delete(MANAGED_SERVICE_ACCOUNTS, key)
+    await asyncio.sleep(14 * 3600)  # the Event is gone
+
+    async def accepts(token: str) -> bool:
+        return token == first
+
+    plane.accepts = accepts  # type: ignore[method-assign]
+
+
+def test_revoked_token_of_an_account_that_works_again_is_noticed(images: PlaneImages) -> None:
+    noticed = "edge-1 accepts a token of robot, whose revocation was reported"
+    script = SimulationScript(sabotage=(EARLY, accept_a_revoked_token), is_sought=lambda what: noticed in what)
+
+    report = simulate(replace(LIFE, pillars=("accounts",)), images, script)
 
     assert any(noticed in violation.what for violation in report.violations), str(report)
 

@@ -78,7 +78,8 @@ class Accounts(Pillar):
         r"/managedclusteraddons/managed-serviceaccount/status 200$",  # which credential the lease says is in use
     )
     _left: Counter[str] = field(default_factory=Counter)  # clusters that are not to be in the set now
-    _used: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # cluster, account UID → name, token
+    _used: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)  # cluster, account, UID → good tokens
+    _revoked: set[tuple[str, str, str]] = field(default_factory=set)  # cluster, account, token: for good
 
     async def start(self) -> None:
         """Run the hub side and one agent for each cluster; make the set and its namespace."""
@@ -177,8 +178,11 @@ class Accounts(Pillar):
         for member in self.members:
             for account, secret in self._accounts(member):
                 await self._use(member, account, secret)
-        for (cluster, uid), (name, token) in list(self._used.items()):
-            if self._says_revoked(uid) and await self.fleet.members[cluster].plane.accepts(token):
+        for cluster, name, uid in list(self._used):
+            if self._says_revoked(uid):  # for a while, for Events end and a restored hub has none
+                self._revoked |= {(cluster, name, token) for token in self._used.pop((cluster, name, uid))}
+        for cluster, name, token in sorted(self._revoked):
+            if await self.fleet.members[cluster].plane.accepts(token):
                 self.violations.add(f"{cluster} accepts a token of {name}, whose revocation was reported", cluster)
 
     def _accounts(self, member: SimulatedCluster) -> Iterator[tuple[Object, Object | None]]:
@@ -195,7 +199,7 @@ class Accounts(Pillar):
         token = AccountSecret.read(secret).token.reveal() if secret is not None else ""
         accepted = await member.plane.accepts(token) if token.isascii() and token else False
         if accepted:
-            self._used[member.name, uid_of(account)] = name, token
+            self._used.setdefault((member.name, name, uid_of(account)), set()).add(token)
         whole = self.fleet.stored.get(MANAGED_SERVICE_ACCOUNTS, ObjectKey(TEAM, CREW)) if name == CREW else None
         is_present = whole is None or is_true(whole, ConditionType.ALL_ACCOUNTS_PRESENT)
         is_reported = is_true(account, ConditionType.TOKEN_REPORTED) and not is_deleting(account)
