@@ -237,6 +237,19 @@ def test_a_denied_cluster_that_may_still_write_is_noticed(images: PlaneImages) -
     assert "the hub allowed a denied cluster, edge-1, to renew the lease" in found
 
 
+async def keep_the_agent_for_accounts(fleet: SimulatedFleet) -> None:
+    await grant_too_much(fleet, to="cluster:edge-2:addon:managed-serviceaccount", within="edge-2")
+
+
+def test_a_denied_cluster_whose_accounts_can_be_listed_is_noticed(images: PlaneImages) -> None:
+    denial, life = Incident(DAY, "denial", "edge-2", 12 * HOUR, 0.5), replace(LIFE, pillars=("accounts",))
+
+    report = simulate(life, images, SimulationScript((denial,), sabotage=(DAY - HOUR, keep_the_agent_for_accounts)))
+
+    found = [violation.what for violation in report.violations]
+    assert "the hub allowed the agent of a denied cluster, edge-2, to list accounts" in found, str(report)
+
+
 async def stop_the_hub(fleet: SimulatedFleet) -> None:
     await fleet.team.stop()
 

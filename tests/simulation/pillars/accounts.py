@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.simulation.access_probes import DENIED_WITHIN
 from tests.simulation.administrator import quietly
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.held_credentials import HeldCredential, addon_credential, secrets_in
+from tests.simulation.hostile import accounts_client
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.network import ProcessRun, SimulatedTransport
 from tests.simulation.pillar import Pillar
@@ -174,8 +176,13 @@ class Accounts(Pillar):
             )
 
     async def step(self) -> None:
-        """Use every token: one that is reported works, and none works whose revocation was reported."""
+        """Use every token: reported ones work, revoked ones do not; agents of denied clusters reach nothing."""
         for member in self.members:
+            if self.fleet.standing[member.name].is_denied_in_peace(since=self.fleet.elapsed - DENIED_WITHIN):
+                listed = accounts_client(member).list(MANAGED_SERVICE_ACCOUNTS, namespace=member.name)
+                await self.prober.expect_refused(
+                    listed, f"the agent of a denied cluster, {member.name}, to list accounts"
+                )
             for account, secret in self._accounts(member):
                 await self._use(member, account, secret)
         for cluster, name, uid in list(self._used):
