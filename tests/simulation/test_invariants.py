@@ -15,6 +15,7 @@ from tests.simulation.access_probes import AccessProber
 from tests.simulation.administrator import Administrator
 from tests.simulation.cluster import SECRET
 from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.held_credentials import ADDON_SECRET
 from tests.simulation.history import MOST_IN_AN_HOUR, MOST_REQUESTS_IN_AN_HOUR
 from tests.simulation.incidents import Incident
 from tests.simulation.network import ProcessRun
@@ -102,6 +103,12 @@ async def read_without_pause(fleet: SimulatedFleet) -> None:
 async def move_unnoticed(fleet: SimulatedFleet) -> None:
     fleet.members["edge-1"].agent.kill()
     fleet.hub.moves += 1
+
+
+async def damage_the_kubeconfig_of_the_addon(fleet: SimulatedFleet) -> None:
+    fleet.members["edge-1"].agent.kill()
+    patch = {"data": {"kubeconfig": "c2NyaWJibGU="}}
+    await fleet.members["edge-1"].client().patch(SECRETS, ADDON_SECRET, patch)
 
 
 async def end_by_a_bug(fleet: SimulatedFleet) -> None:
@@ -216,6 +223,12 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(EARLY, end_by_a_bug, "edge-1 ended with ValueError: a bug", id="a program ends by itself"),
         pytest.param(
             DAY / 2, move_unnoticed, "edge-1: its kubeconfig does not name where the hub is", id="another address"
+        ),
+        pytest.param(
+            DAY / 2,
+            damage_the_kubeconfig_of_the_addon,
+            "edge-1: the kubeconfig of its add-on does not name the hub",
+            id="kubeconfig of an add-on",
         ),
     ],
 )

@@ -26,6 +26,7 @@ from watchword.api.names import ConditionType, addon_group, addon_service_accoun
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
 from watchword.credentials.certificates.agent import CERTIFICATE
 from watchword.credentials.credential_secret import decode_data
+from watchword.credentials.driver import KUBECONFIG
 from watchword.testing.builders import an_addon
 
 KUBE_CLIENT: list[Object] = [{"type": "kubeClient"}]
@@ -53,7 +54,7 @@ class Addons(Pillar):
             await self.admin.insist(lambda: client.patch(MANAGED_CLUSTER_ADDONS, key, patch, subresource="status"))
 
     async def step(self) -> None:
-        """Show the tokens to the hub: one that it refuses is replaced, and it refuses those of denied clusters."""
+        """Show tokens to the hub: a refused one is replaced, one of a denied cluster is refused; read kubeconfigs."""
         for member in self.members:
             standing, token = self.fleet.standing[member.name], self.prober.token_of(member)
             if token and standing.is_denied_in_peace(since=self.fleet.elapsed - DENIED_WITHIN):
@@ -63,6 +64,10 @@ class Addons(Pillar):
             is_due = bool(token) and own is not None and own.expires_at > self.fleet.now
             refused = is_due and await self.fleet.hub.accepts(token) is False
             self.expect("the hub refuses the token of its add-on", broken=refused, cluster=member.name)
+            text = decode_data(member.stored.get(SECRETS, ADDON_SECRET)).get(KUBECONFIG, b"").decode(errors="replace")
+            is_held = addon_credential(member) is not None and own is not None and own.expires_at > self.fleet.now
+            elsewhere = is_held and self.fleet.hub.server not in text
+            self.expect("the kubeconfig of its add-on does not name the hub", broken=elsewhere, cluster=member.name)
 
     async def round(self) -> None:
         """Enable the add-on on accepted clusters, as often as it is removed; show the certificates to the hub."""
