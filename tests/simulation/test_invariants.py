@@ -105,6 +105,11 @@ async def move_unnoticed(fleet: SimulatedFleet) -> None:
     fleet.hub.moves += 1
 
 
+async def change_authority_unnoticed(fleet: SimulatedFleet) -> None:
+    fleet.members["edge-1"].agent.kill()
+    fleet.hub.change_authority()
+
+
 async def damage_the_kubeconfig_of_the_addon(fleet: SimulatedFleet) -> None:
     fleet.members["edge-1"].agent.kill()
     patch = {"data": {"kubeconfig": "c2NyaWJibGU="}}
@@ -223,6 +228,9 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(EARLY, end_by_a_bug, "edge-1 ended with ValueError: a bug", id="a program ends by itself"),
         pytest.param(
             DAY / 2, move_unnoticed, "edge-1: its kubeconfig does not name where the hub is", id="another address"
+        ),
+        pytest.param(
+            DAY / 2, change_authority_unnoticed, "edge-1: its kubeconfig lacks the hub's authority", id="authority"
         ),
         pytest.param(
             DAY / 2,

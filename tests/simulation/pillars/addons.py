@@ -13,6 +13,7 @@ from tests.simulation.held_credentials import (
     HeldCredential,
     addon_credential,
     cluster_credential,
+    read_endpoint,
     secrets_in,
 )
 from tests.simulation.incidents import Incident, incident
@@ -26,7 +27,6 @@ from watchword.api.names import ConditionType, addon_group, addon_service_accoun
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
 from watchword.credentials.certificates.agent import CERTIFICATE
 from watchword.credentials.credential_secret import decode_data
-from watchword.credentials.driver import KUBECONFIG
 from watchword.testing.builders import an_addon
 
 KUBE_CLIENT: list[Object] = [{"type": "kubeClient"}]
@@ -64,10 +64,11 @@ class Addons(Pillar):
             is_due = bool(token) and own is not None and own.expires_at > self.fleet.now
             refused = is_due and await self.fleet.hub.accepts(token) is False
             self.expect("the hub refuses the token of its add-on", broken=refused, cluster=member.name)
-            text = decode_data(member.stored.get(SECRETS, ADDON_SECRET)).get(KUBECONFIG, b"").decode(errors="replace")
             is_held = addon_credential(member) is not None and own is not None and own.expires_at > self.fleet.now
-            elsewhere = is_held and self.fleet.hub.server not in text
-            self.expect("the kubeconfig of its add-on does not name the hub", broken=elsewhere, cluster=member.name)
+            named, hub = read_endpoint(decode_data(member.stored.get(SECRETS, ADDON_SECRET))), self.fleet.hub
+            is_named = named.server == hub.server and hub.authority.certificate.pem in named.ca_data
+            what = "the kubeconfig of its add-on does not name the hub and its authority"
+            self.expect(what, broken=is_held and not is_named, cluster=member.name)
 
     async def round(self) -> None:
         """Enable the add-on on accepted clusters, as often as it is removed; show the certificates to the hub."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tests.simulation.administrator import note_deed, quietly
 from tests.simulation.cluster import SECRET, SimulatedCluster
 from tests.simulation.fleet import Intent
-from tests.simulation.held_credentials import HeldCredential, cluster_credential, secrets_in
+from tests.simulation.held_credentials import HeldCredential, cluster_credential, read_endpoint, secrets_in
 from tests.simulation.hostile import HostileCluster, undo_hostile_writes
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.pillar import Pillar
@@ -43,7 +43,6 @@ from watchword.api.resources import (
 )
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.credentials.certificates.agent import CERTIFICATE
-from watchword.credentials.driver import KUBECONFIG
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.csr import parse_csr
 from watchword.pki.errors import PkiError
@@ -94,16 +93,17 @@ class Registration(Pillar):
         )
 
     async def step(self) -> None:
-        """Compare the address in each kubeconfig with that of the hub; let denied clusters try what they could."""
+        """Compare address and authority in each kubeconfig with the hub's; let denied clusters try what they could."""
         for member in self.members:
             if self.fleet.standing[member.name].intent is Intent.DENIED:
                 await self.prober.expect_denied_refused(member)
         for member in self.settled_members:
-            text = member.held().get(KUBECONFIG, b"").decode(errors="replace")
             own = cluster_credential(member)
             is_due = own is not None and own.expires_at > self.fleet.now
-            elsewhere = is_due and self.fleet.hub.server not in text
+            elsewhere = is_due and read_endpoint(member.held()).server != self.fleet.hub.server
             self.expect("its kubeconfig does not name where the hub is", broken=elsewhere, cluster=member.name)
+            stranger = is_due and self.fleet.hub.authority.certificate.pem not in read_endpoint(member.held()).ca_data
+            self.expect("its kubeconfig lacks the hub's authority", broken=stranger, cluster=member.name)
 
     def held(self) -> Iterator[HeldCredential]:
         """Yield the certificates of the clusters."""
