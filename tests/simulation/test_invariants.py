@@ -130,6 +130,13 @@ async def refuse_every_token(fleet: SimulatedFleet) -> None:
     await fleet.members["edge-1"].plane.change_token_key(keep_old=False)
 
 
+async def damage_the_token(fleet: SimulatedFleet) -> None:
+    fleet.process("accounts-hub").kill()
+    fleet.process("edge-1-accounts").kill()
+    changes = {"metadata": {"annotations": {Annotation.TOKEN_SERVER: None}}, "data": {"ca.crt": None}}
+    await fleet.hub.administrator().patch(SECRETS, ObjectKey("edge-1", "robot"), changes)
+
+
 async def unmap_the_roles(fleet: SimulatedFleet) -> None:
     if fleet.aws is not None:
         await fleet.team.stop()
@@ -404,6 +411,8 @@ def test_operator_that_does_not_do_its_work_is_noticed(
         pytest.param("aws-irsa", LATE, delete_a_role, "is not as the hub wants it", id="role is missing"),
         pytest.param("aws-irsa", EARLY, unmap_the_roles, "its identity is reported ready and refused", id="IAM"),
         pytest.param("accounts", EARLY, refuse_every_token, "the token of robot is reported and refused", id="account"),
+        pytest.param("accounts", EARLY, damage_the_token, "the token of robot has another address", id="address"),
+        pytest.param("accounts", EARLY, damage_the_token, "the token of robot has another authority", id="CA"),
         pytest.param(
             "pull-secrets", EARLY, refuse_every_token, "the pull secret of builder is refused", id="pull secret"
         ),

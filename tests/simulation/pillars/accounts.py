@@ -21,6 +21,7 @@ from tests.simulation.settings import DAY, HOUR, MINUTE
 from tests.simulation.timing import PATIENCE, SIGNER, follow_options
 
 from watchword.accounts.agent.process import AccountsAgentOptions, AccountsAgentTiming, run_accounts_agent
+from watchword.accounts.hub.account_guard import server_of
 from watchword.accounts.hub.controllers import AccountsManagerOptions, run_accounts_manager
 from watchword.accounts.hub.definition import DEPLOYMENT
 from watchword.api.accounts import ADDON_NAME, AccountSecret, copy_name
@@ -53,6 +54,7 @@ STORED_EVENTS = Resource("", "v1", "events", "Event")  # both groups are stored 
 ROBOT, CREW = "robot", "crew"
 TEAM = "team-a"  # a namespace, and the set that is bound to it
 CREDENTIAL = ObjectKey(ADDON_NAMESPACE, f"{ADDON_NAME}-hub-kubeconfig")
+OTHER_ADDRESS = "https://other.example:6443"  # of a cluster, as its ManagedCluster has it for a while
 TAMPERED: tuple[Object, ...] = (
     {"metadata": {"labels": {Label.MANAGED_ACCOUNT: None}}},
     {"metadata": {"annotations": {Annotation.TOKEN_SERVER: "https://elsewhere.example:6443"}}},
@@ -202,8 +204,8 @@ class Accounts(Pillar):
                 yield account, stored.get(SECRETS, secret)
 
     async def _use(self, member: SimulatedCluster, account: Object, secret: Object | None) -> None:
-        name = account["metadata"]["name"]
-        token = AccountSecret.read(secret).token.reveal() if secret is not None else ""
+        name, said = account["metadata"]["name"], AccountSecret.read(secret or {})
+        token = said.token.reveal()
         accepted = await member.plane.accepts(token) if token.isascii() and token else False
         if accepted:
             self._used.setdefault((member.name, name, uid_of(account)), set()).add(token)
@@ -212,8 +214,15 @@ class Accounts(Pillar):
         is_reported = is_true(account, ConditionType.TOKEN_REPORTED) and not is_deleting(account)
         # A cluster without a good credential of its own cannot take a report back: it waits for a person, who is told.
         is_current = not self.admin.lacks_credential(member.name)
-        wrong = is_reported and is_current and is_present and accepted is False
+        is_due = is_reported and is_current and is_present
+        wrong = is_due and accepted is False
         self.expect(f"the token of {name} is reported and refused", broken=wrong, cluster=member.name)
+        known = server_of(self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name)) or {})
+        noted = said.annotations.get(Annotation.TOKEN_SERVER, "")  # what a person wrote stays while the hub knows none
+        is_elsewhere = noted != known if known else noted in ("", OTHER_ADDRESS)
+        self.expect(f"the token of {name} has another address", broken=is_due and is_elsewhere, cluster=member.name)
+        is_foreign = said.ca != member.plane.ca_pem
+        self.expect(f"the token of {name} has another authority", broken=is_due and is_foreign, cluster=member.name)
 
     def _says_revoked(self, uid: str) -> bool:
         return any(
@@ -355,7 +364,7 @@ class Accounts(Pillar):
     async def server_address_changed(self, incident: Incident) -> AsyncIterator[None]:
         """The hub gets another address of the cluster, and loses it again."""
         key = ObjectKey.cluster(incident.target)
-        for configs in ([{"url": "https://other.example:6443"}], None):
+        for configs in ([{"url": OTHER_ADDRESS}], None):
             patch = {"spec": {"managedClusterClientConfigs": configs}}
             await quietly(self.admin.client.patch(MANAGED_CLUSTERS, key, patch))
             if configs:
