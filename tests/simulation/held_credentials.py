@@ -83,8 +83,13 @@ def _core(pem: bytes | None) -> bytes:
 
 def read_endpoint(data: SecretData) -> ClusterEntry:
     """Return the hub in the kubeconfig of a Secret, one without an address where that cannot be read."""
+    return _endpoint(data.get(KUBECONFIG, b""))
+
+
+@lru_cache(maxsize=1024)  # read for each request of a pod, and the same for days
+def _endpoint(kubeconfig: bytes) -> ClusterEntry:
     try:
-        return parse_kubeconfig(data.get(KUBECONFIG, b""), environment={}).choose().cluster
+        return parse_kubeconfig(kubeconfig, environment={}).choose().cluster
     except ConfigError:
         return ClusterEntry("")
 

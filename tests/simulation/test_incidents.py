@@ -8,15 +8,17 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 from tests.simulation import catalog
+from tests.simulation.administrator import quietly
 from tests.simulation.catalog import INCIDENTS, PILLARS
 from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.hostile import accounts_client
 from tests.simulation.incidents import Incident, draw_incidents
 from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 
 from watchword.api.meta import ObjectKey
-from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.api.resources import MANAGED_CLUSTERS, MANAGED_SERVICE_ACCOUNTS
 from watchword.testing.builders import a_cluster
 
 FURTHER = {pillar.name for pillar in catalog.FURTHER}
@@ -136,3 +138,18 @@ def test_the_schedule_of_a_seed_ends_before_the_quiet_begins() -> None:
     assert len(drawn) == 800
     assert max(incident.at + incident.lasts for incident in drawn) <= settings.faults_end
     assert {incident.kind for incident in drawn} == set(INCIDENTS)
+
+
+def test_agent_for_accounts_reaches_a_hub_that_moved_only_once_its_kubeconfig_is_renewed(images: PlaneImages) -> None:
+    reached: list[bool] = []
+
+    async def move(fleet: SimulatedFleet) -> None:
+        fleet.hub.moves += 1
+        for hours in (0, 12):
+            await asyncio.sleep(hours * 3600)
+            client = accounts_client(fleet.members["edge-1"])
+            reached.append(await quietly(client.list(MANAGED_SERVICE_ACCOUNTS, namespace="edge-1")))
+
+    simulate(replace(LIFE, clusters=1, pillars=("accounts",)), images, SimulationScript(sabotage=(DAY, move)))
+
+    assert reached == [False, True]
