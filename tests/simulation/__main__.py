@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 import time
-import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -24,7 +23,6 @@ from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, SimulationSettings
 from tests.simulation.shrinking import Shrinker, as_test
 from tests.simulation.simulation import SimulationReport, simulate
-from tests.simulation.violations import Violation
 
 RARELY = (1_000_000, 20, 100)  # a life makes little garbage that goes in circles, and many objects to search for it
 
@@ -174,13 +172,7 @@ def _images() -> PlaneImages:
 
 
 def _simulate(settings: SimulationSettings) -> SimulationReport:
-    try:
-        return simulate(settings, _images())
-    except Exception as error:  # noqa: BLE001 - whatever it is, its seed has to be told
-        lines = "".join(traceback.format_exception(error)).splitlines()
-        return SimulationReport(
-            settings, "", 0, (Violation(0.0, f"the life ended with {error!r}", tuple(lines[-20:])),)
-        )
+    return simulate(settings, _images())
 
 
 def _explain(report: SimulationReport, seconds: float) -> None:
