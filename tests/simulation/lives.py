@@ -83,7 +83,7 @@ def _with_pillars(number: int) -> SimulationSettings:
     return replace(life, shortest_life=1.5 * DAY, longest_life=1.9 * DAY) if is_small else life
 
 
-PILLAR_LIVES = tuple(map(_with_pillars, range(68)))
+PILLAR_LIVES = tuple(map(_with_pillars, range(70)))
 """Short lives with many incidents, each with two further pillars.
 
 In every other six a credential lives for less than the longest incident, two days: an authority ends up distrusted.
@@ -95,12 +95,6 @@ HERD_LIVES = tuple(
 )
 """So many clusters that they could ask a hub that was away at once, with each driver."""
 
-COVERING_LIVES = tuple(
-    SimulationSettings(seed=seed, clusters=2, days=12, incidents_per_day=DENSE / 4, pillars=("ocm", "accounts"))
-    for seed in (339, 350)
-)
-"""What no other life reaches: the hub away, and its key changed, where clusters joined Open Cluster Management."""
-
 FIXED_LIVES = (
     SimulationSettings(seed=31, clusters=50, days=12, incidents_per_day=DENSE),
     *(SimulationSettings(seed=seed, clusters=8, days=60, incidents_per_day=DENSE / 4) for seed in range(21, 23)),
@@ -111,7 +105,6 @@ FIXED_LIVES = (
     *HERD_LIVES,
     *PILLAR_LIVES,
     *SMALL_LIVES,
-    *COVERING_LIVES,
 )
 """The lives of CI: small and large fleets, sparse and dense faults; clusters with each driver of add-ons in most.
 

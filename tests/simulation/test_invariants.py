@@ -190,6 +190,12 @@ async def leave_a_namespace(fleet: SimulatedFleet) -> None:
     await fleet.hub.administrator().create(NAMESPACES, a_namespace("edge-9", labels={Label.CLUSTER_NAME: "edge-9"}))
 
 
+async def leave_one_object_and_lose_another(fleet: SimulatedFleet) -> None:
+    await fleet.team.stop()
+    await leave_a_namespace(fleet)
+    await fleet.hub.administrator().delete(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(cluster_role("edge-1")))
+
+
 async def ask_in_vain(fleet: SimulatedFleet) -> None:
     await fleet.team.stop()
     subject = CertificateSubject("system:open-cluster-management:edge-2:addon:other:agent:x")
@@ -226,6 +232,12 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(LATE, swap_credentials, "held by edge-1 is that of 'edge-2'", id="the credential of another"),
         pytest.param(EARLY, open_the_neighbour, "the hub allowed edge-2 to", id="the rights of another"),
         pytest.param(EARLY, leave_a_namespace, "a finding stays: NamespaceLeft", id="a finding stays"),
+        pytest.param(
+            LATE, leave_one_object_and_lose_another, "Namespace edge-9 is left over", id="one object is left over"
+        ),
+        pytest.param(
+            LATE, leave_one_object_and_lose_another, f"{cluster_role('edge-1')} is missing", id="one object is missing"
+        ),
         pytest.param(
             EARLY, ask_in_vain, "edge-2: a request waits undecided, and no finding says so", id="no finding says it"
         ),
