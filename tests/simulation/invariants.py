@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.fleet import Intent, SimulatedFleet
@@ -25,12 +26,15 @@ class InvariantChecker:
     fleet: SimulatedFleet
     pillars: Sequence[Pillar]
     violations: Violations
+    _ends: dict[tuple[str, str], datetime] = field(default_factory=dict)  # of what was held at the last look
 
     def look(self) -> None:
         """Check what must hold at every instant."""
+        found = [held for pillar in self.pillars for held in pillar.held()]
+        for held in found:
+            self._check_held(held)
+        self._ends = {(held.cluster, held.what): held.expires_at for held in found if self._is_renewable(held)}
         for pillar in self.pillars:
-            for held in pillar.held():
-                self._check_held(held)
             for objection, about in pillar.objections():
                 self.violations.add(objection, about)
         for process in self.fleet.processes:
@@ -44,14 +48,19 @@ class InvariantChecker:
         name = held.cluster
         if held.owner != name:
             self.violations.add(f"the {held.what} credential held by {name} is that of {held.owner!r}", name)
-        standing, own = self.fleet.standing[name], cluster_credential(self.fleet.members[name])
-        if held.expires_at > self.fleet.now or standing.intent is not Intent.MEMBER:
+        standing = self.fleet.standing[name]
+        before = self._ends.get((name, held.what), held.expires_at)
+        expires_at = before if before < held.issued_at else held.expires_at
+        if expires_at > self.fleet.now or standing.intent is not Intent.MEMBER or not self._is_renewable(held):
             return
-        if held.what != "cluster" and (own is None or own.expires_at <= self.fleet.now):
-            return  # nothing of a cluster can be expected whose own credential is not good
-        end = held.expires_at - self.fleet.clock.epoch
+        end = expires_at - self.fleet.clock.epoch
         if standing.is_calm(since=end - RENEWS_WITHIN):
-            self.violations.add(f"the {held.what} credential of {name} expired at {held.expires_at} in peace", name)
+            self.violations.add(f"the {held.what} credential of {name} expired at {expires_at} in peace", name)
+
+    def _is_renewable(self, held: HeldCredential) -> bool:
+        """Nothing of a cluster can be expected whose own credential is not good."""
+        own = cluster_credential(self.fleet.members[held.cluster])
+        return held.what == "cluster" or (own is not None and own.expires_at > self.fleet.now)
 
     def final(self) -> None:
         """Check what must hold once no fault has happened for days."""

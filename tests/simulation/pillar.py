@@ -70,6 +70,9 @@ class Pillar:
     async def round(self) -> None:
         """Do what its administrator does from time to time: declare what is wanted."""
 
+    async def hour(self) -> None:
+        """Use it as consumers do that need it each hour."""
+
     async def step(self) -> None:
         """Use it as its consumers do, and compare what is reported with what the servers say."""
 

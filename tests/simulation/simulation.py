@@ -177,7 +177,7 @@ async def _sabotage(fleet: SimulatedFleet, sabotage: Sabotage | None) -> None:
 async def _check_periodically(
     fleet: SimulatedFleet, pillars: Sequence[Pillar], prober: AccessProber, looks: Iterable[Callable[[], None]]
 ) -> None:
-    """Let the people make their rounds and look at everything after each; now and then a cluster tries too much."""
+    """Let the people make their rounds, and look at everything after a step; now and then a cluster tries too much."""
     for instant in FIRST_ROUNDS:
         await asyncio.sleep((instant - fleet.elapsed).total_seconds())
         for pillar in pillars:
@@ -185,17 +185,24 @@ async def _check_periodically(
     names = list(fleet.members)
     for number in count():
         for _ in range(fleet.settings.steps):
-            await asyncio.sleep(fleet.settings.check_every.total_seconds() / fleet.settings.steps)
-            for pillar in pillars:
-                await pillar.step()
+            await _step(pillars, fleet.settings.check_every / fleet.settings.steps)
+            for look in looks:
+                look()
         for pillar in pillars:
             await pillar.round()
-        for look in looks:
-            look()
         if number % ISOLATION_CHECK_EVERY == 0:
             name, neighbour = (names[(number // ISOLATION_CHECK_EVERY + step) % len(names)] for step in (0, 1))
             stranger = neighbour if neighbour != name else UNKNOWN_CLUSTER
             await prober.expect_isolated(fleet.members[name], stranger)
+
+
+async def _step(pillars: Sequence[Pillar], length: timedelta) -> None:
+    for _ in range(length // HOUR):
+        await asyncio.sleep(HOUR.total_seconds())
+        for pillar in pillars:
+            await pillar.hour()
+    for pillar in pillars:
+        await pillar.step()
 
 
 async def _settle(fleet: SimulatedFleet, invariants: InvariantChecker) -> None:

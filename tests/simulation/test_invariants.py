@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -26,8 +25,6 @@ from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 from tests.simulation.violations import Violations
 
-from watchword.addons.token import hub as token_hub
-from watchword.api.accounts import AccountSecret
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, Annotation, Label, cluster_role
 from watchword.api.resources import (
@@ -37,13 +34,11 @@ from watchword.api.resources import (
     DEPLOYMENTS,
     KLUSTERLETS,
     MANAGED_CLUSTERS,
-    MANAGED_SERVICE_ACCOUNTS,
     NAMESPACES,
     ROLE_BINDINGS,
     SECRETS,
     SERVICE_ACCOUNTS,
 )
-from watchword.api.time import rfc3339
 from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.credentials.driver import ENDPOINT_CONFIG
 from watchword.kube.backoff import Backoff
@@ -182,10 +177,6 @@ async def open_the_neighbour(fleet: SimulatedFleet) -> None:
     await grant_too_much(fleet, to="edge-2", within="edge-1")
 
 
-async def outlive_the_denial(fleet: SimulatedFleet) -> None:
-    await grant_too_much(fleet, to="edge-1", within="edge-1")
-
-
 async def leave_a_namespace(fleet: SimulatedFleet) -> None:
     await fleet.hub.administrator().create(NAMESPACES, a_namespace("edge-9", labels={Label.CLUSTER_NAME: "edge-9"}))
 
@@ -265,55 +256,6 @@ def test_broken_invariant_is_detected(
     report = simulate(LIFE, images, SimulationScript(sabotage=(at, deed)))
 
     assert any(noticed in violation.what for violation in report.violations), str(report)
-
-
-def test_a_denied_cluster_that_may_still_write_is_noticed(images: PlaneImages) -> None:
-    denial = Incident(DAY, "denial", "edge-1", 6 * HOUR, 0.5)
-
-    report = simulate(LIFE, images, SimulationScript((denial,), sabotage=(DAY - HOUR, outlive_the_denial)))
-
-    found = [violation.what for violation in report.violations]
-    assert "the hub allowed a denied cluster, edge-1, to list the works" in found
-    assert "the hub allowed a denied cluster, edge-1, to renew the lease" in found
-
-
-async def keep_the_agent_for_accounts(fleet: SimulatedFleet) -> None:
-    await grant_too_much(fleet, to="cluster:edge-2:addon:managed-serviceaccount", within="edge-2")
-
-
-def test_a_denied_cluster_whose_accounts_can_be_listed_is_noticed(images: PlaneImages) -> None:
-    denial, life = Incident(DAY, "denial", "edge-2", 12 * HOUR, 0.5), replace(LIFE, pillars=("accounts",))
-
-    report = simulate(life, images, SimulationScript((denial,), sabotage=(DAY - HOUR, keep_the_agent_for_accounts)))
-
-    found = [violation.what for violation in report.violations]
-    assert "the hub allowed the agent of a denied cluster, edge-2, to list accounts" in found, str(report)
-
-
-async def stop_the_hub(fleet: SimulatedFleet) -> None:
-    await fleet.team.stop()
-
-
-def test_hub_that_never_acts_on_a_denial_is_noticed(images: PlaneImages) -> None:
-    denial, noticed = Incident(DAY, "denial", "edge-1", 12 * HOUR, 0.5), "the hub allowed a denied cluster, edge-1, to"
-    sought = SimulationScript((denial,), sabotage=(DAY - HOUR, stop_the_hub), is_sought=lambda what: noticed in what)
-
-    report = simulate(LIFE, images, sought)
-
-    assert any(noticed in violation.what for violation in report.violations), str(report)
-
-
-def test_a_denied_cluster_whose_addon_keeps_its_token_is_noticed(
-    images: PlaneImages, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(token_hub, "is_accepted", lambda _: True)
-    denial = Incident(DAY, "denial", "edge-1", 12 * HOUR, 0.5)
-
-    report = simulate(LIFE, images, SimulationScript((denial,)))
-
-    assert any("the token of edge-1, which is denied, was answered" in one.what for one in report.violations), str(
-        report
-    )
 
 
 async def trust_no_certificate(fleet: SimulatedFleet) -> None:
@@ -439,31 +381,6 @@ def test_credential_of_a_further_pillar_that_is_refused_is_noticed(
 ) -> None:
     script = SimulationScript(sabotage=(at, deed), is_sought=lambda what: noticed in what)
     report = simulate(replace(LIFE, pillars=(pillar,)), images, script)
-
-    assert any(noticed in violation.what for violation in report.violations), str(report)
-
-
-async def accept_a_revoked_token(fleet: SimulatedFleet) -> None:
-    """Let the cluster accept the first token of an account again, whose revocation was reported a day ago."""
-    client, plane, key = fleet.hub.administrator(), fleet.members["edge-1"].plane, ObjectKey("edge-1", "robot")
-    first = AccountSecret.read(fleet.stored.get(SECRETS, key) or {}).token.reveal()
-    patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: rfc3339(fleet.now)}}}
-    await client.patch(MANAGED_SERVICE_ACCOUNTS, key, patch)
-    await asyncio.sleep(7 * 3600)  # the second one is used
-    await client.delete(MANAGED_SERVICE_ACCOUNTS, key)
-    await asyncio.sleep(14 * 3600)  # the Event is gone
-
-    async def accepts(token: str) -> bool:
-        return token == first
-
-    plane.accepts = accepts  # type: ignore[method-assign]
-
-
-def test_revoked_token_of_an_account_that_works_again_is_noticed(images: PlaneImages) -> None:
-    noticed = "edge-1 accepts a token of robot, whose revocation was reported"
-    script = SimulationScript(sabotage=(EARLY, accept_a_revoked_token), is_sought=lambda what: noticed in what)
-
-    report = simulate(replace(LIFE, pillars=("accounts",)), images, script)
 
     assert any(noticed in violation.what for violation in report.violations), str(report)
 
