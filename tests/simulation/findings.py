@@ -22,7 +22,7 @@ from watchword.health.finding import Finding, urgent
 from watchword.health.hub_rules import decide_hub_findings
 from watchword.runtime.informer import WatchScope
 
-NOT_SIMULATED = frozenset({"NotPublished", "NoLeader"})
+NOT_PUBLISHED, NO_LEADER = "NotPublished", "NoLeader"
 """A simulated hub publishes no cluster-info, and one without a second replica elects no leader."""
 
 
@@ -37,7 +37,8 @@ class FindingChecker:
 
     def look(self) -> None:
         """Look whether everything that is wrong is found, and whether each finding is gone in time."""
-        findings = find_urgent(self.fleet.stored, self.fleet.now)
+        urgent_now = find_urgent(self.fleet.stored, self.fleet.now)
+        findings = [one for one in urgent_now if one.reason != NO_LEADER or self.fleet.team.replicas > 1]
         named = {finding.cluster for finding in findings}
         for pillar in self.pillars:
             for what, cluster in pillar.waiting():
@@ -72,7 +73,7 @@ def find_urgent(stored: StoreReader, now: datetime) -> list[Finding]:
 def _is_expected(finding: Finding) -> bool:
     """Whether a finding is true of every simulated hub: the add-on has no agent that would renew a lease."""
     is_addon = finding.reason == "AddOnUnknown" and finding.about.startswith(f"add-on {ADDON} ")
-    return is_addon or finding.reason in NOT_SIMULATED
+    return is_addon or finding.reason == NOT_PUBLISHED
 
 
 def _select(stored: StoreReader, resource: Resource, scope: WatchScope) -> list[Object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,12 +12,16 @@ from tests.simulation.fleet import Intent, SimulatedFleet
 from tests.simulation.held_credentials import HeldCredential, cluster_credential
 from tests.simulation.hostile import HOSTILE_SIGNER
 from tests.simulation.pillar import RENEWS_WITHIN, Pillar
+from tests.simulation.settings import HOUR
 from tests.simulation.violations import Violations
 
 from watchword.api.meta import Object, ObjectKey, Resource, labels_of
 from watchword.api.names import Label
 from watchword.api.resources import ROLES, SECRETS, SERVICE_ACCOUNTS
 from watchword.registration.hub.cluster_rbac import clusters_with_retired_name
+
+LOOKED_BACK, MOST_ENDS = 6 * HOUR, 6
+"""From one look to the next: how often a program may end by itself in that time."""
 
 
 @dataclass
@@ -26,6 +31,7 @@ class InvariantChecker:
     fleet: SimulatedFleet
     pillars: Sequence[Pillar]
     violations: Violations
+    _ended: Counter[str] = field(default_factory=Counter)  # program → how often until the last look
     _ends: dict[tuple[str, str], datetime] = field(default_factory=dict)  # of what was held at the last look
 
     def look(self) -> None:
@@ -40,8 +46,17 @@ class InvariantChecker:
         for process in self.fleet.processes:
             for unexpected_exit in process.unexpected_exits:
                 self.violations.add(unexpected_exit, process.name)
-        for objection in (*self._check_excess(), *self.fleet.history.too_frequent):
+        for objection in (*self._check_ends(), *self._check_excess(), *self.fleet.history.too_frequent):
             self.violations.add(objection)
+
+    def _check_ends(self) -> Iterable[str]:
+        """No program ends again and again in peace."""
+        standing, since = self.fleet.standing, self.fleet.elapsed - LOOKED_BACK
+        for process in self.fleet.processes:
+            concerned = [standing[process.cluster]] if process.cluster else standing.values()
+            ends, self._ended[process.name] = process.ends - self._ended[process.name], process.ends
+            if ends > MOST_ENDS and all(each.is_calm(since=since) for each in concerned):
+                yield f"{process.name} ended {ends} times by itself, in peace"
 
     def _check_held(self, held: HeldCredential) -> None:
         """No member holds a credential of another, and none expires while its hub was reachable long enough."""

@@ -33,6 +33,7 @@ from watchword.api.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     KLUSTERLETS,
+    LEASES,
     MANAGED_CLUSTERS,
     NAMESPACES,
     ROLE_BINDINGS,
@@ -42,9 +43,11 @@ from watchword.api.resources import (
 from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.credentials.driver import ENDPOINT_CONFIG
 from watchword.kube.backoff import Backoff
+from watchword.kube.errors import Unreachable
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
+from watchword.processes.hub import HUB_LEASE
 from watchword.testing.builders import a_config_map, a_namespace
 from watchword.testing.virtual_time import EPOCH
 
@@ -117,6 +120,19 @@ async def end_by_a_bug(fleet: SimulatedFleet) -> None:
 
     fleet.process("edge-1").program = program
     fleet.process("edge-1").kill(restart_after=1.0)
+
+
+async def end_again_and_again(fleet: SimulatedFleet) -> None:
+    async def program(_: ProcessRun) -> None:
+        raise Unreachable("the hub does not answer", maybe_processed=False)
+
+    fleet.process("edge-1").program = program
+    fleet.process("edge-1").kill(restart_after=1.0)
+
+
+async def leave_the_hub_without_a_leader(fleet: SimulatedFleet) -> None:
+    await fleet.team.stop()
+    await fleet.hub.administrator().delete(LEASES, HUB_LEASE)
 
 
 async def refuse_every_token(fleet: SimulatedFleet) -> None:
@@ -236,6 +252,7 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(EARLY, log_a_key, "a secret can be read in the log", id="a key in the log"),
         pytest.param(EARLY, log_an_error, "an unexpected error", id="an error in the log"),
         pytest.param(EARLY, end_by_a_bug, "edge-1 ended with ValueError: a bug", id="a program ends by itself"),
+        pytest.param(EARLY, end_again_and_again, "times by itself, in peace", id="a program ends again and again"),
         pytest.param(
             DAY / 2, move_unnoticed, "edge-1: its kubeconfig does not name where the hub is", id="another address"
         ),
@@ -256,6 +273,15 @@ def test_broken_invariant_is_detected(
     report = simulate(LIFE, images, SimulationScript(sabotage=(at, deed)))
 
     assert any(noticed in violation.what for violation in report.violations), str(report)
+
+
+def test_hub_without_a_leader_is_noticed_where_it_has_two_replicas(images: PlaneImages) -> None:
+    script = SimulationScript(sabotage=(EARLY, leave_the_hub_without_a_leader))
+
+    reports = [simulate(replace(LIFE, seed=seed), images, script) for seed in (1, 4)]
+
+    found = [any("a finding stays: NoLeader" in one.what for one in report.violations) for report in reports]
+    assert found == [False, True]
 
 
 async def trust_no_certificate(fleet: SimulatedFleet) -> None:
