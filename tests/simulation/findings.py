@@ -39,10 +39,9 @@ class FindingChecker:
         """Look whether everything that is wrong is found, and whether each finding is gone in time."""
         urgent_now = find_urgent(self.fleet.stored, self.fleet.now)
         findings = [one for one in urgent_now if one.reason != NO_LEADER or self.fleet.team.replicas > 1]
-        named = {finding.cluster for finding in findings}
         for pillar in self.pillars:
-            for what, cluster in pillar.waiting():
-                if cluster not in named:
+            for what, cluster, reasons in pillar.waiting():
+                if not any(one.cluster == cluster and one.reason.startswith(reasons) for one in findings):
                     self.violations.add(f"{cluster}: {what}, and no finding says so", cluster)
         seen = {(finding.reason, finding.about or finding.sentence): finding for finding in findings}
         self._since = {key: self._since.get(key, self.fleet.elapsed) for key in seen}

@@ -93,8 +93,11 @@ class Pillar:
         """Yield what is wrong at this instant, and the cluster that it concerns."""
         return ()
 
-    def waiting(self) -> Iterable[tuple[str, str]]:
-        """Yield what is not as wanted as far as the hub can know, and the cluster: a finding has to say so."""
+    def waiting(self) -> Iterable[tuple[str, str, tuple[str, ...]]]:
+        """Yield what is not as wanted as far as the hub can know, the cluster, and how the reason of a finding begins.
+
+        A finding with such a reason has to name the cluster.
+        """
         return ()
 
     def unsettled(self) -> Iterable[tuple[str, str]]:

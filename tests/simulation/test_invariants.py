@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
 import pytest
 import structlog
@@ -25,6 +26,7 @@ from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 from tests.simulation.violations import Violations
 
+from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, Annotation, Label, cluster_role
 from watchword.api.resources import (
@@ -37,11 +39,14 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
     NAMESPACES,
     ROLE_BINDINGS,
+    ROLES,
     SECRETS,
     SERVICE_ACCOUNTS,
 )
 from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.credentials.driver import ENDPOINT_CONFIG
+from watchword.health import row_findings
+from watchword.health.finding import Finding, Severity
 from watchword.kube.backoff import Backoff
 from watchword.kube.errors import Unreachable
 from watchword.pki.authority import Authority
@@ -282,6 +287,30 @@ def test_hub_without_a_leader_is_noticed_where_it_has_two_replicas(images: Plane
 
     found = [any("a finding stays: NoLeader" in one.what for one in report.violations) for report in reports]
     assert found == [False, True]
+
+
+async def take_a_role(fleet: SimulatedFleet) -> None:
+    """Replace a role that the agent for accounts needs by one of another hand."""
+    key, client = (
+        ObjectKey("edge-1", f"open-cluster-management:{ADDON_NAME}:accounts:agent"),
+        Administrator(fleet).client,
+    )
+    await client.delete(ROLES, key)
+    await client.create(ROLES, ROLES.manifest(key))
+
+
+def test_addon_without_rights_that_no_finding_names_is_noticed(
+    images: PlaneImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = partial(Finding, Severity.FAILURE, "Other", "something else", "", "")  # it names the cluster, too
+    monkeypatch.setattr(row_findings, "addon_finding", lambda row: other(row.cluster))
+
+    report = simulate(
+        replace(LIFE, clusters=1, pillars=("accounts",)), images, SimulationScript(sabotage=(EARLY, take_a_role))
+    )
+
+    found = [violation.what for violation in report.violations]
+    assert "edge-1: managed-serviceaccount has no rights, and no finding says so" in found
 
 
 async def trust_no_certificate(fleet: SimulatedFleet) -> None:

@@ -21,7 +21,7 @@ from tests.simulation.pillar import Pillar
 from tests.simulation.settings import DAY, HOUR, MINUTE
 
 from watchword.addons.token.agent import TOKEN
-from watchword.api.conditions import is_true
+from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting
 from watchword.api.names import ConditionType, addon_group, addon_service_account
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
@@ -100,13 +100,17 @@ class Addons(Pillar):
             data = decode_data(member.stored.get(SECRETS, ADDON_SECRET))
             yield from ((f"add-on {what} of {member.name}", value) for what, value in secrets_in(data))
 
-    def waiting(self) -> Iterator[tuple[str, str]]:
-        """Yield the clusters whose add-on has a credential that has expired."""
+    def waiting(self) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """Yield the clusters whose add-on has a credential that has expired, or that have an add-on without rights."""
         for member in self.settled_members:
-            held, addon = addon_credential(member), ObjectKey(member.name, ADDON)
+            for addon in self.fleet.stored.list(MANAGED_CLUSTER_ADDONS, member.name):
+                said = find_condition(addon, ConditionType.REGISTRATION_APPLIED)
+                if said is not None and said.status == "False" and self.admin.is_accepted(member.name):
+                    yield f"{addon['metadata']['name']} has no rights", member.name, ("AddOn",)
+            held, key = addon_credential(member), ObjectKey(member.name, ADDON)
             is_expired = held is not None and held.expires_at <= self.fleet.now
-            if is_expired and self.fleet.stored.get(MANAGED_CLUSTER_ADDONS, addon) is not None:
-                yield "the credential of its add-on has expired", member.name
+            if is_expired and self.fleet.stored.get(MANAGED_CLUSTER_ADDONS, key) is not None:
+                yield "the credential of its add-on has expired", member.name, ("AddOn", "Credential")
 
     def unsettled(self) -> Iterator[tuple[str, str]]:
         """Every add-on has a credential."""

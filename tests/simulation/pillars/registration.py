@@ -152,7 +152,7 @@ class Registration(Pillar):
         is_late = standing.member_since < asked < since and standing.is_calm(since=since)
         return name if is_late and not asks_for_another(csr) else None
 
-    def waiting(self) -> Iterator[tuple[str, str]]:
+    def waiting(self) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         """Yield accepted clusters that are not well, have no good credential, or wait for a decision."""
         for member in self.settled_members:
             cluster, held = self._cluster(member), cluster_credential(member)
@@ -160,12 +160,12 @@ class Registration(Pillar):
                 continue
             for type_ in MEMBERSHIP:
                 if not is_true(cluster, type_):
-                    yield f"{type_} is not true", member.name
+                    yield f"{type_} is not true", member.name, ("Cluster",)
             if held is not None and held.expires_at <= self.fleet.now:
-                yield "its credential has expired", member.name
+                yield "its credential has expired", member.name, ("Cluster", "Credential")
         for csr in self.fleet.stored.list(CERTIFICATE_SIGNING_REQUESTS):
             if is_undecided(csr) and (name := self._find_late(csr)) is not None:
-                yield "a request waits undecided", name
+                yield "a request waits undecided", name, ("Cluster", "AddOn", "Credential", "Signer")
 
     def _cluster(self, member: SimulatedCluster) -> Object | None:
         return self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
