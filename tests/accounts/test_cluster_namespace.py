@@ -192,6 +192,17 @@ async def test_endpoint_that_the_cluster_no_longer_names_is_replaced_by_that_of_
     await fleet.secret(key, lambda secret: secret.server == first)
 
 
+async def test_address_that_a_secret_has_lost_is_added_by_the_agent(fleet: AccountsFleet) -> None:
+    member = await fleet.cluster()
+    key = await fleet.declare(member.name, "robot")
+    await fleet.until(key)
+    first = (await fleet.secret(key)).server
+
+    await fleet.client.patch(SECRETS, key, {"metadata": {"annotations": {Annotation.TOKEN_SERVER: None}}})
+
+    await fleet.secret(key, lambda secret: secret.server == first)
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -70,7 +70,7 @@ class AccessProber(Struct, frozen=True):
         if not self._is_denial_due(member.name) or (client := member.as_itself()) is None:
             return
         for what, attempt in requests_about(client, member.name):
-            await self._expect_refused(attempt, f"a denied cluster, {member.name}, to {what}")
+            await self.expect_refused(attempt, f"a denied cluster, {member.name}, to {what}")
         await client.close()
 
     def _is_denial_due(self, name: str) -> bool:
@@ -95,7 +95,7 @@ class AccessProber(Struct, frozen=True):
         forged = authority.issue_client(held.key, held.subject, now=self.fleet.now, lifetime=timedelta(days=1))
         client = replayable_client(as_certificate(self.fleet.hub, forged.pem))
         renewal = client.patch(LEASES, ObjectKey(member.name, CLUSTER_LEASE), {"spec": {"holderIdentity": "probe"}})
-        await self._expect_refused(renewal, f"{member.name}, by an authority distrusted, to renew its lease")
+        await self.expect_refused(renewal, f"{member.name}, by an authority distrusted, to renew its lease")
 
     async def expect_isolated(self, member: SimulatedCluster, neighbour: str) -> None:
         """With its own credential a cluster neither sees nor changes anything of another."""
@@ -103,10 +103,11 @@ class AccessProber(Struct, frozen=True):
         if client is None:
             return
         for what, attempt in requests_about(client, neighbour):
-            await self._expect_refused(attempt, f"{member.name} to {what} of {neighbour}")
+            await self.expect_refused(attempt, f"{member.name} to {what} of {neighbour}")
         await client.close()
 
-    async def _expect_refused(self, attempt: Awaitable[object], what: str) -> None:
+    async def expect_refused(self, attempt: Awaitable[object], what: str) -> None:
+        """An attempt of a cluster that reaches the hub is not allowed."""
         try:
             await attempt
         except REFUSED:

@@ -69,5 +69,5 @@ def cells() -> Iterator[tuple[str, str]]:
     """Yield every incident with every pillar that it can reach."""
     for pillar in PILLARS:
         for kind, found in pillar.incidents().items():
-            reached = PILLARS[1:] if pillar is Infrastructure else (pillar,)
+            reached = PILLARS[1:] if pillar is Infrastructure or found.row.crosses else (pillar,)
             yield from ((kind, other.name) for other in reached if other.at_hub or not found.row.at_hub)

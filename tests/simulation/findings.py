@@ -22,7 +22,7 @@ from watchword.health.finding import Finding, urgent
 from watchword.health.hub_rules import decide_hub_findings
 from watchword.runtime.informer import WatchScope
 
-NOT_SIMULATED = frozenset({"NotPublished", "NoLeader"})
+NOT_PUBLISHED, NO_LEADER = "NotPublished", "NoLeader"
 """A simulated hub publishes no cluster-info, and one without a second replica elects no leader."""
 
 
@@ -37,11 +37,11 @@ class FindingChecker:
 
     def look(self) -> None:
         """Look whether everything that is wrong is found, and whether each finding is gone in time."""
-        findings = find_urgent(self.fleet.stored, self.fleet.now)
-        named = {finding.cluster for finding in findings}
+        urgent_now = find_urgent(self.fleet.stored, self.fleet.now)
+        findings = [one for one in urgent_now if one.reason != NO_LEADER or self.fleet.team.replicas > 1]
         for pillar in self.pillars:
-            for what, cluster in pillar.waiting():
-                if cluster not in named:
+            for what, cluster, reasons in pillar.waiting():
+                if not any(one.cluster == cluster and one.reason.startswith(reasons) for one in findings):
                     self.violations.add(f"{cluster}: {what}, and no finding says so", cluster)
         seen = {(finding.reason, finding.about or finding.sentence): finding for finding in findings}
         self._since = {key: self._since.get(key, self.fleet.elapsed) for key in seen}
@@ -72,7 +72,7 @@ def find_urgent(stored: StoreReader, now: datetime) -> list[Finding]:
 def _is_expected(finding: Finding) -> bool:
     """Whether a finding is true of every simulated hub: the add-on has no agent that would renew a lease."""
     is_addon = finding.reason == "AddOnUnknown" and finding.about.startswith(f"add-on {ADDON} ")
-    return is_addon or finding.reason in NOT_SIMULATED
+    return is_addon or finding.reason == NOT_PUBLISHED
 
 
 def _select(stored: StoreReader, resource: Resource, scope: WatchScope) -> list[Object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -90,7 +90,7 @@ class SimulatedFleet:
         grpc = SimulatedGrpc(hub, hub_clock, history, Random(settings.seed)) if "grpc" in settings.pillars else None
         replicas = 1 + (settings.seed % 4 == 0)
         team = HubReplicas(hub, hub_clock, history, Random(random.random()), replicas=replicas, aws=aws, grpc=grpc)
-        profiles = [_profile(number, settings, random) for number in range(settings.clusters)]
+        profiles = make_profiles(settings, random)
         members = {profile.name: _member(profile, hub, images, history, random) for profile in profiles}
         for member in members.values():
             member.aws, member.grpc = aws, grpc
@@ -190,13 +190,23 @@ class SimulatedFleet:
                     standing.calm_since = self.elapsed
 
 
+def fewest_clusters(pillars: Sequence[str]) -> int:
+    """Return how many clusters a life needs so that some cluster takes part in each pillar."""
+    return 1 + len({*pillars} & {*DRIVERS}) if "ocm" in pillars else 1
+
+
+def make_profiles(settings: SimulationSettings, random: Random) -> list[ClusterProfile]:
+    """Return what sets each cluster of a life apart."""
+    return [_profile(number, settings, random) for number in range(settings.clusters)]
+
+
 def _profile(number: int, settings: SimulationSettings, random: Random) -> ClusterProfile:
     shortest, longest = settings.shortest_life.total_seconds(), settings.longest_life.total_seconds()
     drivers = [name for name in settings.pillars if name in DRIVERS]
     others = [name for name in settings.pillars if name not in DRIVERS]
-    extra = [name for place, name in enumerate(others) if settings.clusters < 4 or (number + place) % 2 == 0]
     choices = [*drivers, "csr"] if settings.clusters > len(drivers) else drivers
-    driver = choices[number % len(choices)]
+    driver, turn = choices[number % len(choices)], number // len(choices)
+    extra = [name for place, name in enumerate(others) if settings.clusters < 4 or (turn + place) % 2 == 0]
     addon, works = ("token", "csr", "")[number % 3] if driver == "csr" else "token", number % 4 == 0
     extra = [name for name in extra if name != "ocm" or driver == "csr"]  # its agents have certificates
     extra += [driver] if driver in DRIVERS else []

@@ -15,8 +15,11 @@ from watchword.api.names import ADDON_NAMESPACE, addon_group, cluster_group
 from watchword.api.resources import SECRETS
 from watchword.credentials.certificates.agent import CERTIFICATE, KEY
 from watchword.credentials.credential_secret import decode_data
-from watchword.credentials.driver import SecretData
+from watchword.credentials.driver import KUBECONFIG, SecretData
 from watchword.credentials.lifecycle import read_bound_token
+from watchword.kube.errors import ConfigError
+from watchword.kube.kubeconfig import ClusterEntry
+from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.certificates import Certificate, parse_certificate
 from watchword.pki.errors import PkiError
 from watchword.pki.keys import PrivateKey
@@ -76,6 +79,19 @@ def secrets_in(data: SecretData) -> Iterator[tuple[str, bytes]]:
 def _core(pem: bytes | None) -> bytes:
     """Return the first line of what a key's armour protects: recognised in whatever it is wrapped."""
     return b"".join((pem or b"").splitlines()[1:2])
+
+
+def read_endpoint(data: SecretData) -> ClusterEntry:
+    """Return the hub in the kubeconfig of a Secret, one without an address where that cannot be read."""
+    return _endpoint(data.get(KUBECONFIG, b""))
+
+
+@lru_cache(maxsize=1024)  # read for each request of a pod, and the same for days
+def _endpoint(kubeconfig: bytes) -> ClusterEntry:
+    try:
+        return parse_kubeconfig(kubeconfig, environment={}).choose().cluster
+    except ConfigError:
+        return ClusterEntry("")
 
 
 def usable_certificate(data: SecretData) -> Certificate | None:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tests.simulation.administrator import Administrator, quietly
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.extremes import extreme_value, schema_of
 from tests.simulation.held_credentials import ADDON
 from tests.simulation.planes import SeededKeys, StoreReader, replayable_client
 from tests.simulation.pods import CredentialTransport
@@ -66,6 +67,19 @@ LONGEST_LEASE_SECONDS = int(LONGEST_LEASE.total_seconds())
 LAST = "9999-12-31T23:59:59Z"
 FIRST = "0001-01-01T00:00:00Z"
 UNREADABLE = "2026-13-32T25:61:61Z"
+UNUSED_STATUS = (
+    "addOnConfiguration",
+    "addOnMeta",
+    "configReferences",
+    "healthCheck",
+    "kubeClientDriver",
+    "supportedConfigs",
+)
+"""Of a ManagedClusterAddOn: what no program of ours writes."""
+
+WORK_SETTINGS = ("deleteOption", "manifestConfigs")
+"""Of a ManifestWork, besides the manifests and their executor."""
+
 NO_CONDITION: Object = {"conditions": [{"type": "Extreme", "status": "True", "lastTransitionTime": UNREADABLE}]}
 
 
@@ -141,7 +155,7 @@ async def undo_hostile_writes(member: SimulatedCluster, admin: Administrator) ->
     addon, work = ObjectKey(member.name, ADDON), ObjectKey(member.name, WORK)
     gone = dict.fromkeys((Annotation.LEFT_ON, Annotation.IMAGE_REGISTRIES, "extreme"))
     spec = {"taints": None, "managedClusterClientConfigs": None}
-    status = {"namespace": None, "registrations": [{"type": "kubeClient"}]}
+    status = {**dict.fromkeys(UNUSED_STATUS), "namespace": None, "registrations": [{"type": "kubeClient"}]}
     await admin.insist(lambda: client.patch(MANAGED_CLUSTERS, own, {"metadata": {"annotations": gone}, "spec": spec}))
     await admin.insist(lambda: client.patch(MANAGED_CLUSTER_ADDONS, addon, {"status": status}, subresource="status"))
     await admin.insist(lambda: client.delete(MANIFEST_WORKS, work))
@@ -169,6 +183,11 @@ def _status(resource: Resource, key: ObjectKey, *changes: Object, **more: Any) -
 
 def _long(amount: float, most: int) -> str:
     return (ODD + "x" * most)[: max(len(ODD), int(amount * most))]
+
+
+def _extreme(resource: Resource, amount: float, *path: str) -> Object:
+    """Return a change of one field to everything that its schema permits."""
+    return {path[-1]: extreme_value(schema_of(resource, *path), _long(amount, 60_000))}
 
 
 def _conditions(amount: float) -> Iterator[Object]:
@@ -208,7 +227,9 @@ def _to_cluster(cluster: str, amount: float) -> Iterator[HostileWrite]:
     claims = [{"name": f"claim-{n}", "value": _long(amount, 1024)} for n in range(int(1 + amount * 500))]
     resources = {"capacity": {"cpu": number, _long(amount, 63): f"{number}Gi"}, "allocatable": {"memory": f"-{number}"}}
     version = {"version": {"kubernetes": _long(amount, 60_000)}}
-    yield from _status(MANAGED_CLUSTERS, own, version, resources, {"clusterClaims": claims}, *_conditions(amount))
+    namespaces = _extreme(MANAGED_CLUSTERS, amount, "status", "managedNamespaces")
+    reports = (version, resources, namespaces, {"clusterClaims": claims}, *_conditions(amount))
+    yield from _status(MANAGED_CLUSTERS, own, *reports)
     yield from _status(MANAGED_CLUSTERS, own, NO_CONDITION, {"capacity": {"cpu": ODD}}, refusal=Invalid)
 
 
@@ -227,11 +248,15 @@ def _to_lease_and_works(cluster: str, amount: float) -> Iterator[HostileWrite]:
     changes: list[Object] = [
         {"spec": {"workload": {"manifests": [{**manifest, "data": nested}]}}},
         {"metadata": {"annotations": {"extreme": _long(amount, 60_000)}}},
+        *({"spec": _extreme(MANIFEST_WORKS, amount, "spec", name)} for name in WORK_SETTINGS),
     ]
     yield from _each(MANIFEST_WORKS, work, *changes)
+    executor: Object = {"spec": _extreme(MANIFEST_WORKS, amount, "spec", "executor")}
+    yield from _each(MANIFEST_WORKS, work, executor, refusal=Forbidden)
     value = {"name": ODD, "fieldValue": {"type": "Integer", "integer": -(2**63), "string": _long(amount, 60_000)}}
     fed = {"resourceMeta": {"ordinal": LARGEST, "name": ODD}, "conditions": [], "statusFeedback": {"values": [value]}}
     yield from _status(MANIFEST_WORKS, work, *_conditions(amount), {"resourceStatus": {"manifests": [fed] * 20}})
+    yield from _status(MANIFEST_WORKS, work, _extreme(MANIFEST_WORKS, amount, "status", "resourceStatus"))
     yield from _status(MANIFEST_WORKS, work, NO_CONDITION, refusal=Invalid)
 
 
@@ -253,12 +278,16 @@ def _to_addons(cluster: str, amount: float) -> Iterator[HostileWrite]:
         {"type": "kubeClient", "kubeClient": {"driver": "csr", "subject": subject}},
         {"type": "customSigner", "customSigner": {"signerName": HOSTILE_SIGNER, "subject": subject}},
     ]
-    many = [{"group": ODD, "resource": ODD, "name": _long(amount, 300)} for _ in range(int(1 + amount * 100))]
+    many = [
+        {"group": ODD, "resource": ODD, "namespace": ODD, "name": _long(amount, 300)}
+        for _ in range(int(1 + amount * 100))
+    ]
     changes: list[Object] = [
         {"namespace": _long(amount, 300)},
         {"relatedObjects": many},
         {"registrations": registrations},
     ]
+    changes += [_extreme(MANAGED_CLUSTER_ADDONS, amount, "status", name) for name in UNUSED_STATUS]
     for addon in (ADDON, ACCOUNTS):
         own, account = ObjectKey(cluster, addon), ObjectKey(cluster, addon_service_account(cluster, addon))
         yield from _status(MANAGED_CLUSTER_ADDONS, own, *_conditions(amount), *changes)

@@ -47,6 +47,7 @@ class IncidentRow(Struct, frozen=True):
     fleet_wide: bool = False
     excuses: bool = False  # while it lasts a credential may expire; through everything else it is renewed in time
     at_hub: bool = False  # pillars without a program at the hub do not notice it
+    crosses: bool = False  # it concerns every pillar in which the cluster takes part, not only its own
 
 
 Play: TypeAlias = Callable[[Any, Incident], AbstractAsyncContextManager[None]]

@@ -59,15 +59,19 @@ class Pillar:
         """Those which the administrator wants now."""
         return [member for member in self.members if self.fleet.standing[member.name].intent is Intent.MEMBER]
 
-    def touched(self, _: Incident) -> Iterable[str]:
+    def touched(self, incident: Incident) -> Iterable[str]:
         """Return the pillars that an incident of this one concerns."""
-        return (self.name,)
+        crosses = self.incidents()[incident.kind].row.crosses
+        return self.fleet.members[incident.target].profile.pillars if crosses else (self.name,)
 
     async def start(self) -> None:
         """Add the programs of this pillar; the control planes run, the agents do not yet."""
 
     async def round(self) -> None:
         """Do what its administrator does from time to time: declare what is wanted."""
+
+    async def hour(self) -> None:
+        """Use it as consumers do that need it each hour."""
 
     async def step(self) -> None:
         """Use it as its consumers do, and compare what is reported with what the servers say."""
@@ -89,8 +93,11 @@ class Pillar:
         """Yield what is wrong at this instant, and the cluster that it concerns."""
         return ()
 
-    def waiting(self) -> Iterable[tuple[str, str]]:
-        """Yield what is not as wanted as far as the hub can know, and the cluster: a finding has to say so."""
+    def waiting(self) -> Iterable[tuple[str, str, tuple[str, ...]]]:
+        """Yield what is not as wanted as far as the hub can know, the cluster, and how the reason of a finding begins.
+
+        A finding with such a reason has to name the cluster.
+        """
         return ()
 
     def unsettled(self) -> Iterable[tuple[str, str]]:

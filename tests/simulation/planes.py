@@ -33,7 +33,7 @@ from watchword.apiserver.access.rbac import SUPERUSERS
 from watchword.apiserver.access.service_accounts import TokenKeys
 from watchword.apiserver.control_plane import ControlPlane
 from watchword.apiserver.serving.errors import out_of_memory
-from watchword.apiserver.serving.model import User
+from watchword.apiserver.serving.model import ApiError, User
 from watchword.apiserver.serving.negotiation import error_response
 from watchword.apiserver.store.encryption import RowCipher
 from watchword.apiserver.store.memory import MemoryStore
@@ -57,9 +57,6 @@ NO_BOOKMARKS = 10.0 * 365 * 86400  # seconds: watches are cut by faults, not fou
 CURVE_ORDER_BITS = 255
 EVENTS_STAY = timedelta(hours=13)  # longer than from one look to the next
 NAMESPACES_AT_START = (AGENT_NAMESPACE, ADDON_NAMESPACE)
-NO_SPACE = orjson.dumps(
-    {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503, "message": "no space left on device"}
-)
 ADMIN = StaticToken(Sensitive("the-administrator-of-a-simulation"), User("admin", groups=(SUPERUSERS,)))
 JOINING = StaticToken(Sensitive("the-bootstrap-of-a-simulation"), User(BOOTSTRAP_USER, groups=(MANAGED_CLUSTER_GROUP,)))
 
@@ -234,7 +231,7 @@ class SimulatedPlane:
 
     async def _handle(self, request: Request) -> Response:
         if self.refused_writes and is_write(request):
-            return Response(503, (("Content-Type", "application/json"),), NO_SPACE)
+            return error_response(None, ApiError(507, "InsufficientStorage", "no space left on device"))
         if self.starved and self._random.random() < 0.5:
             return error_response(None, out_of_memory())
         return await self._handler.handle(request)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tests.simulation.cluster import SimulatedCluster, as_certificate
+from tests.simulation.cluster import AddressedTransport, SimulatedCluster, as_certificate
+from tests.simulation.held_credentials import read_endpoint
 from tests.simulation.planes import HubPlane, SimulatedPlane, StoreReader
 
 from watchword.addons.token.agent import TOKEN
@@ -70,7 +71,7 @@ class _IdentityTransport:
 
 @dataclass
 class CredentialTransport(_IdentityTransport):
-    """Reaches the hub with the credential in a Secret of the cluster, which is mounted into the pod."""
+    """Reaches the hub with the kubeconfig and credential in a Secret of the cluster, which is mounted into the pod."""
 
     hub: HubPlane
     member: SimulatedCluster
@@ -79,10 +80,10 @@ class CredentialTransport(_IdentityTransport):
     async def identified(self) -> Transport:
         """Return a transport with what the Secret holds."""
         data = decode_data(self.member.stored.get(SECRETS, self.secret))
-        if data.get(TOKEN):
-            return self.hub.as_token(data[TOKEN].decode())
         try:
-            return as_certificate(self.hub, data.get(CERTIFICATE, b""))
+            token = data.get(TOKEN, b"").decode()
+            shown = self.hub.as_token(token) if token else as_certificate(self.hub, data.get(CERTIFICATE, b""))
+            return AddressedTransport(self.hub, read_endpoint(data).server, shown)
         except PkiError as cause:
             raise Unreachable("there is no credential for the hub", maybe_processed=False) from cause
 

@@ -30,6 +30,7 @@ class SimulatedProcess:
     unexpected_exits: list[str] = field(default_factory=list)  # ends that no program should come to
     first_crash: int | None = None  # the first run ends after so many writes
     starts: int = 0
+    ends: int = 0  # by itself
     run: ProcessRun | None = None
     _task: asyncio.Task[None] | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -75,7 +76,7 @@ class SimulatedProcess:
             self._judge(error)
         if task is not self._task:
             return  # killed, and perhaps born again already
-        self._task = None
+        self._task, self.ends = None, self.ends + 1
         if self.run is not None:
             self.run.dead = True
         self.history.note(self.name, "ended by itself")

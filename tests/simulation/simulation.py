@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import count
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 from tests.simulation.access_probes import AccessProber
@@ -107,34 +107,48 @@ async def _run(
     searcher, invariants = LeakSearcher(fleet, pillars, log, violations), InvariantChecker(fleet, pillars, violations)
     injector = FaultInjector(pillars)
     script = script or SimulationScript(tuple(draw_life(settings, pillars)))
+    HerdDetector(fleet).start()
     if script.crash is not None:
         name, writes = script.crash
         fleet.process(name).first_crash = writes
-    HerdDetector(fleet).start()
-    await fleet.start(random)
-    for pillar in pillars:
-        await pillar.start()
     looks = (invariants.look, searcher.look, FindingChecker(fleet, pillars, violations).look)
-    rounds = asyncio.create_task(_check_periodically(fleet, pillars, prober, looks), name="rounds")
-    saboteur = asyncio.create_task(_sabotage(fleet, script.sabotage), name="saboteur")
     try:
+        await fleet.start(random)
+        for pillar in pillars:
+            await pillar.start()
+        rounds = _check_periodically(fleet, pillars, prober, looks)
         life = (partial(injector.inject, script.incidents), partial(_settle, fleet, invariants))
-        await _live(life, violations.sought)
+        await _accompany(life, violations.sought, rounds, _sabotage(fleet, script.sabotage))
+        searcher.final()
+        await fleet.stop()
+    except Exception as error:  # noqa: BLE001 - whatever it is, its seed and its incidents have to be told
+        violations.add_error(error)
+    for line in log.errors:
+        violations.add(f"an unexpected error: {line[:2000]}")
+    starts = {process.name: process.starts for process in fleet.processes}
+    found, history = tuple(violations.all), fleet.history
+    return SimulationReport(
+        settings, history.digest, history.total, found, starts, script.incidents, dict(injector.reached)
+    )
+
+
+async def _accompany(
+    life: Iterable[Callable[[], Awaitable[None]]],
+    found: asyncio.Event,
+    checks: Coroutine[Any, Any, None],
+    sabotage: Coroutine[Any, Any, None],
+) -> None:
+    """Live a life with its periodic checks beside it, and with what breaks a promise on purpose."""
+    rounds = asyncio.create_task(checks, name="rounds")
+    saboteur = asyncio.create_task(sabotage, name="saboteur")
+    try:
+        await _live(life, found)
     finally:
         rounds.cancel()
         await asyncio.wait((rounds,))
     if not rounds.cancelled():
         rounds.result()  # they end with an error only
     await saboteur
-    searcher.final()
-    for line in log.errors:
-        violations.add(f"an unexpected error: {line[:2000]}")
-    await fleet.stop()
-    starts = {process.name: process.starts for process in fleet.processes}
-    found, history = tuple(violations.all), fleet.history
-    return SimulationReport(
-        settings, history.digest, history.total, found, starts, script.incidents, dict(injector.reached)
-    )
 
 
 async def _live(life: Iterable[Callable[[], Awaitable[None]]], found: asyncio.Event) -> None:
@@ -163,7 +177,7 @@ async def _sabotage(fleet: SimulatedFleet, sabotage: Sabotage | None) -> None:
 async def _check_periodically(
     fleet: SimulatedFleet, pillars: Sequence[Pillar], prober: AccessProber, looks: Iterable[Callable[[], None]]
 ) -> None:
-    """Let the people make their rounds and look at everything after each; now and then a cluster tries too much."""
+    """Let the people make their rounds, and look at everything after a step; now and then a cluster tries too much."""
     for instant in FIRST_ROUNDS:
         await asyncio.sleep((instant - fleet.elapsed).total_seconds())
         for pillar in pillars:
@@ -171,17 +185,24 @@ async def _check_periodically(
     names = list(fleet.members)
     for number in count():
         for _ in range(fleet.settings.steps):
-            await asyncio.sleep(fleet.settings.check_every.total_seconds() / fleet.settings.steps)
-            for pillar in pillars:
-                await pillar.step()
+            await _step(pillars, fleet.settings.check_every / fleet.settings.steps)
+            for look in looks:
+                look()
         for pillar in pillars:
             await pillar.round()
-        for look in looks:
-            look()
         if number % ISOLATION_CHECK_EVERY == 0:
             name, neighbour = (names[(number // ISOLATION_CHECK_EVERY + step) % len(names)] for step in (0, 1))
             stranger = neighbour if neighbour != name else UNKNOWN_CLUSTER
             await prober.expect_isolated(fleet.members[name], stranger)
+
+
+async def _step(pillars: Sequence[Pillar], length: timedelta) -> None:
+    for _ in range(length // HOUR):
+        await asyncio.sleep(HOUR.total_seconds())
+        for pillar in pillars:
+            await pillar.hour()
+    for pillar in pillars:
+        await pillar.step()
 
 
 async def _settle(fleet: SimulatedFleet, invariants: InvariantChecker) -> None:

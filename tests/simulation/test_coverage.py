@@ -28,7 +28,7 @@ def test_table_without_empty_cells_passes(capsys: pytest.CaptureFixture[str]) ->
 def test_empty_cell_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     reached = Counter(cells())
     del reached["denial", "registration"]
-    reached["denial", "works"] = 5  # no cell: it reaches none of them
+    reached["addon_removed", "works"] = 5  # no cell: it reaches none of them
 
     assert not print_coverage(reached)
     shown = capsys.readouterr().out
@@ -52,7 +52,8 @@ def test_incident_is_counted_once_its_deed_is_done(images: PlaneImages, outage: 
 def test_denial_of_a_cluster_that_is_denied_already_is_not_counted(images: PlaneImages) -> None:
     denials = tuple(Incident(DAY - hours * HOUR, "denial", "edge-1", 4 * HOUR, 0.5) for hours in (9, 8))
 
-    assert simulate(SHORT, images, SimulationScript(denials)).reached["denial", "registration"] == 1
+    reached = simulate(SHORT, images, SimulationScript(denials)).reached
+    assert {("denial", name): 1 for name in ("registration", "addons", "works")} == reached
 
 
 def test_only_clusters_with_certificates_are_reached_as_those_of_open_cluster_management(images: PlaneImages) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.simulation.administrator import Administrator
+from tests.simulation.extremes import extreme_value, paths_of, schema_of
 from tests.simulation.fleet import SimulatedFleet
 from tests.simulation.hostile import (
     HostileCluster,
@@ -26,7 +27,15 @@ from tests.simulation.test_invariants import LIFE
 from watchword.accounts.hub.definition import GRANTS
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.names import cluster_group
-from watchword.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from watchword.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    MANAGED_CLUSTER_ADDONS,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    ROLE_BINDINGS,
+    ROLES,
+)
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
 from watchword.registration.hub.cluster_rbac import COMMON_ROLES, accepted_rules
@@ -112,6 +121,28 @@ def test_every_right_that_the_hub_grants_to_a_cluster_is_used_by_a_hostile_one(i
     declared += [dict(rule) for grant in GRANTS for rule in grant.rules]
     assert set(rights(declared)) <= granted
     assert used == granted
+
+
+NOT_WRITTEN = {
+    ("ManagedCluster", "spec", "hubAcceptsClient"),  # the access probes try it
+    ("ManagedClusterAddOn", "spec"),  # no right permits it
+    *(("ManagedClusterAddOn", "status", "registrations", name) for name in ("signerName", "subject")),  # of v1alpha1
+    *(
+        ("ManagedClusterAddOn", "status", "registrations", signer, "subject", "organizationUnit")
+        for signer in ("kubeClient", "customSigner")
+    ),
+}
+
+
+def test_every_field_that_a_cluster_may_write_is_written_by_a_hostile_one() -> None:
+    rows = [row for amount in (0.1, 0.9) for row in cluster_writes(NAME, amount, SeededKeys(Random(1)))]
+    missing: list[tuple[str, ...]] = []
+    for kind in (MANAGED_CLUSTERS, MANAGED_CLUSTER_ADDONS, MANIFEST_WORKS):
+        written = {path for row in rows if row.resource is kind for path in paths_of(dict(row.change))}
+        whole = {part: extreme_value(schema_of(kind, part), "x") for part in ("spec", "status")}
+        missing += [(kind.kind, *path) for path in paths_of(whole) if path not in written]
+
+    assert {path for path in missing if not any(path[: len(other)] == other for other in NOT_WRITTEN)} == set()
 
 
 @pytest.mark.slow

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from random import Random
 
 import pytest
 from msgspec.structs import replace
 from tests.simulation import catalog
+from tests.simulation.administrator import quietly
 from tests.simulation.catalog import INCIDENTS, PILLARS
 from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.hostile import accounts_client
 from tests.simulation.incidents import Incident, draw_incidents
-from tests.simulation.planes import PlaneImages
+from tests.simulation.planes import HubPlane, PlaneImages
 from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 
 from watchword.api.meta import ObjectKey
-from watchword.api.resources import MANAGED_CLUSTERS
-from watchword.testing.builders import a_cluster
+from watchword.api.resources import MANAGED_CLUSTERS, MANAGED_SERVICE_ACCOUNTS, NAMESPACES
+from watchword.apiserver.store.model import Record, StorageFull, StoreChange
+from watchword.kube.errors import ServerError
+from watchword.testing.builders import a_cluster, a_namespace
+from watchword.testing.virtual_time import VirtualClock, run_virtual
 
 FURTHER = {pillar.name for pillar in catalog.FURTHER}
 LIFE = SimulationSettings(seed=1, clusters=2, days=9, quiet=4 * DAY)
@@ -136,3 +142,40 @@ def test_the_schedule_of_a_seed_ends_before_the_quiet_begins() -> None:
     assert len(drawn) == 800
     assert max(incident.at + incident.lasts for incident in drawn) <= settings.faults_end
     assert {incident.kind for incident in drawn} == set(INCIDENTS)
+
+
+def test_agent_for_accounts_reaches_a_hub_that_moved_only_once_its_kubeconfig_is_renewed(images: PlaneImages) -> None:
+    reached: list[bool] = []
+
+    async def move(fleet: SimulatedFleet) -> None:
+        fleet.hub.moves += 1
+        for hours in (0, 12):
+            await asyncio.sleep(hours * 3600)
+            client = accounts_client(fleet.members["edge-1"])
+            reached.append(await quietly(client.list(MANAGED_SERVICE_ACCOUNTS, namespace="edge-1")))
+
+    simulate(replace(LIFE, clusters=1, pillars=("accounts",)), images, SimulationScript(sabotage=(DAY, move)))
+
+    assert reached == [False, True]
+
+
+async def refused_write(images: PlaneImages, *, by_the_store: bool) -> ServerError:
+    hub = HubPlane(images, VirtualClock(asyncio.get_running_loop()), Random(1))
+    await hub.start()
+    hub.refused_writes = int(not by_the_store)
+
+    async def write(change: StoreChange) -> Record:
+        raise StorageFull(f"no space left on device for {change.path}")
+
+    if by_the_store:
+        hub.store.write = write  # type: ignore[method-assign]
+    with pytest.raises(ServerError) as refusal:
+        await hub.administrator().create(NAMESPACES, a_namespace("x"))
+    await hub.stop()
+    return refusal.value
+
+
+def test_full_disk_is_answered_as_the_product_answers(images: PlaneImages) -> None:
+    ours, stub = (run_virtual(refused_write(images, by_the_store=real)) for real in (True, False))
+
+    assert (stub.code, stub.reason) == (ours.code, ours.reason) == (507, "InsufficientStorage")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
 import pytest
 import structlog
@@ -14,6 +15,7 @@ from tests.simulation.access_probes import AccessProber
 from tests.simulation.administrator import Administrator
 from tests.simulation.cluster import SECRET
 from tests.simulation.fleet import SimulatedFleet
+from tests.simulation.held_credentials import ADDON_SECRET
 from tests.simulation.history import MOST_IN_AN_HOUR, MOST_REQUESTS_IN_AN_HOUR
 from tests.simulation.incidents import Incident
 from tests.simulation.network import ProcessRun
@@ -24,27 +26,33 @@ from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 from tests.simulation.violations import Violations
 
-from watchword.addons.token import hub as token_hub
+from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
-from watchword.api.names import AGENT_NAMESPACE, Label, cluster_role
+from watchword.api.names import AGENT_NAMESPACE, Annotation, Label, cluster_role
 from watchword.api.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     KLUSTERLETS,
+    LEASES,
     MANAGED_CLUSTERS,
     NAMESPACES,
     ROLE_BINDINGS,
+    ROLES,
     SECRETS,
     SERVICE_ACCOUNTS,
 )
 from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.credentials.driver import ENDPOINT_CONFIG
+from watchword.health import row_findings
+from watchword.health.finding import Finding, Severity
 from watchword.kube.backoff import Backoff
+from watchword.kube.errors import Unreachable
 from watchword.pki.authority import Authority
 from watchword.pki.keys import PrivateKey
 from watchword.pki.subjects import CertificateSubject
+from watchword.processes.hub import HUB_LEASE
 from watchword.testing.builders import a_config_map, a_namespace
 from watchword.testing.virtual_time import EPOCH
 
@@ -100,6 +108,17 @@ async def move_unnoticed(fleet: SimulatedFleet) -> None:
     fleet.hub.moves += 1
 
 
+async def change_authority_unnoticed(fleet: SimulatedFleet) -> None:
+    fleet.members["edge-1"].agent.kill()
+    fleet.hub.change_authority()
+
+
+async def damage_the_kubeconfig_of_the_addon(fleet: SimulatedFleet) -> None:
+    fleet.members["edge-1"].agent.kill()
+    patch = {"data": {"kubeconfig": "c2NyaWJibGU="}}
+    await fleet.members["edge-1"].client().patch(SECRETS, ADDON_SECRET, patch)
+
+
 async def end_by_a_bug(fleet: SimulatedFleet) -> None:
     async def program(_: ProcessRun) -> None:
         raise ValueError("a bug")
@@ -108,10 +127,30 @@ async def end_by_a_bug(fleet: SimulatedFleet) -> None:
     fleet.process("edge-1").kill(restart_after=1.0)
 
 
+async def end_again_and_again(fleet: SimulatedFleet) -> None:
+    async def program(_: ProcessRun) -> None:
+        raise Unreachable("the hub does not answer", maybe_processed=False)
+
+    fleet.process("edge-1").program = program
+    fleet.process("edge-1").kill(restart_after=1.0)
+
+
+async def leave_the_hub_without_a_leader(fleet: SimulatedFleet) -> None:
+    await fleet.team.stop()
+    await fleet.hub.administrator().delete(LEASES, HUB_LEASE)
+
+
 async def refuse_every_token(fleet: SimulatedFleet) -> None:
     for process in fleet.processes_at("edge-1"):
         process.kill()
     await fleet.members["edge-1"].plane.change_token_key(keep_old=False)
+
+
+async def damage_the_token(fleet: SimulatedFleet) -> None:
+    fleet.process("accounts-hub").kill()
+    fleet.process("edge-1-accounts").kill()
+    changes = {"metadata": {"annotations": {Annotation.TOKEN_SERVER: None}}, "data": {"ca.crt": None}}
+    await fleet.hub.administrator().patch(SECRETS, ObjectKey("edge-1", "robot"), changes)
 
 
 async def unmap_the_roles(fleet: SimulatedFleet) -> None:
@@ -159,12 +198,14 @@ async def open_the_neighbour(fleet: SimulatedFleet) -> None:
     await grant_too_much(fleet, to="edge-2", within="edge-1")
 
 
-async def outlive_the_denial(fleet: SimulatedFleet) -> None:
-    await grant_too_much(fleet, to="edge-1", within="edge-1")
-
-
 async def leave_a_namespace(fleet: SimulatedFleet) -> None:
     await fleet.hub.administrator().create(NAMESPACES, a_namespace("edge-9", labels={Label.CLUSTER_NAME: "edge-9"}))
+
+
+async def leave_one_object_and_lose_another(fleet: SimulatedFleet) -> None:
+    await fleet.team.stop()
+    await leave_a_namespace(fleet)
+    await fleet.hub.administrator().delete(CLUSTER_ROLE_BINDINGS, ObjectKey.cluster(cluster_role("edge-1")))
 
 
 async def ask_in_vain(fleet: SimulatedFleet) -> None:
@@ -204,14 +245,30 @@ async def log_an_error(_: SimulatedFleet) -> None:
         pytest.param(EARLY, open_the_neighbour, "the hub allowed edge-2 to", id="the rights of another"),
         pytest.param(EARLY, leave_a_namespace, "a finding stays: NamespaceLeft", id="a finding stays"),
         pytest.param(
+            LATE, leave_one_object_and_lose_another, "Namespace edge-9 is left over", id="one object is left over"
+        ),
+        pytest.param(
+            LATE, leave_one_object_and_lose_another, f"{cluster_role('edge-1')} is missing", id="one object is missing"
+        ),
+        pytest.param(
             EARLY, ask_in_vain, "edge-2: a request waits undecided, and no finding says so", id="no finding says it"
         ),
         pytest.param(LATE, publish_a_key, "the key of edge-1 can be read outside a Secret", id="a key in an object"),
         pytest.param(EARLY, log_a_key, "a secret can be read in the log", id="a key in the log"),
         pytest.param(EARLY, log_an_error, "an unexpected error", id="an error in the log"),
         pytest.param(EARLY, end_by_a_bug, "edge-1 ended with ValueError: a bug", id="a program ends by itself"),
+        pytest.param(EARLY, end_again_and_again, "times by itself, in peace", id="a program ends again and again"),
         pytest.param(
             DAY / 2, move_unnoticed, "edge-1: its kubeconfig does not name where the hub is", id="another address"
+        ),
+        pytest.param(
+            DAY / 2, change_authority_unnoticed, "edge-1: its kubeconfig lacks the hub's authority", id="authority"
+        ),
+        pytest.param(
+            DAY / 2,
+            damage_the_kubeconfig_of_the_addon,
+            "edge-1: the kubeconfig of its add-on does not name the hub",
+            id="kubeconfig of an add-on",
         ),
     ],
 )
@@ -223,40 +280,37 @@ def test_broken_invariant_is_detected(
     assert any(noticed in violation.what for violation in report.violations), str(report)
 
 
-def test_a_denied_cluster_that_may_still_write_is_noticed(images: PlaneImages) -> None:
-    denial = Incident(DAY, "denial", "edge-1", 6 * HOUR, 0.5)
+def test_hub_without_a_leader_is_noticed_where_it_has_two_replicas(images: PlaneImages) -> None:
+    script = SimulationScript(sabotage=(EARLY, leave_the_hub_without_a_leader))
 
-    report = simulate(LIFE, images, SimulationScript((denial,), sabotage=(DAY - HOUR, outlive_the_denial)))
+    reports = [simulate(replace(LIFE, seed=seed), images, script) for seed in (1, 4)]
 
-    found = [violation.what for violation in report.violations]
-    assert "the hub allowed a denied cluster, edge-1, to list the works" in found
-    assert "the hub allowed a denied cluster, edge-1, to renew the lease" in found
-
-
-async def stop_the_hub(fleet: SimulatedFleet) -> None:
-    await fleet.team.stop()
+    found = [any("a finding stays: NoLeader" in one.what for one in report.violations) for report in reports]
+    assert found == [False, True]
 
 
-def test_hub_that_never_acts_on_a_denial_is_noticed(images: PlaneImages) -> None:
-    denial, noticed = Incident(DAY, "denial", "edge-1", 12 * HOUR, 0.5), "the hub allowed a denied cluster, edge-1, to"
-    sought = SimulationScript((denial,), sabotage=(DAY - HOUR, stop_the_hub), is_sought=lambda what: noticed in what)
+async def take_a_role(fleet: SimulatedFleet) -> None:
+    """Replace a role that the agent for accounts needs by one of another hand."""
+    key, client = (
+        ObjectKey("edge-1", f"open-cluster-management:{ADDON_NAME}:accounts:agent"),
+        Administrator(fleet).client,
+    )
+    await client.delete(ROLES, key)
+    await client.create(ROLES, ROLES.manifest(key))
 
-    report = simulate(LIFE, images, sought)
 
-    assert any(noticed in violation.what for violation in report.violations), str(report)
-
-
-def test_a_denied_cluster_whose_addon_keeps_its_token_is_noticed(
+def test_addon_without_rights_that_no_finding_names_is_noticed(
     images: PlaneImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_hub, "is_accepted", lambda _: True)
-    denial = Incident(DAY, "denial", "edge-1", 12 * HOUR, 0.5)
+    other = partial(Finding, Severity.FAILURE, "Other", "something else", "", "")  # it names the cluster, too
+    monkeypatch.setattr(row_findings, "addon_finding", lambda row: other(row.cluster))
 
-    report = simulate(LIFE, images, SimulationScript((denial,)))
-
-    assert any("the token of edge-1, which is denied, was answered" in one.what for one in report.violations), str(
-        report
+    report = simulate(
+        replace(LIFE, clusters=1, pillars=("accounts",)), images, SimulationScript(sabotage=(EARLY, take_a_role))
     )
+
+    found = [violation.what for violation in report.violations]
+    assert "edge-1: managed-serviceaccount has no rights, and no finding says so" in found
 
 
 async def trust_no_certificate(fleet: SimulatedFleet) -> None:
@@ -366,6 +420,8 @@ def test_operator_that_does_not_do_its_work_is_noticed(
         pytest.param("aws-irsa", LATE, delete_a_role, "is not as the hub wants it", id="role is missing"),
         pytest.param("aws-irsa", EARLY, unmap_the_roles, "its identity is reported ready and refused", id="IAM"),
         pytest.param("accounts", EARLY, refuse_every_token, "the token of robot is reported and refused", id="account"),
+        pytest.param("accounts", EARLY, damage_the_token, "the token of robot has another address", id="address"),
+        pytest.param("accounts", EARLY, damage_the_token, "the token of robot has another authority", id="CA"),
         pytest.param(
             "pull-secrets", EARLY, refuse_every_token, "the pull secret of builder is refused", id="pull secret"
         ),

@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from itertools import islice
+from itertools import islice, product
 from random import Random
 
 import pytest
@@ -14,10 +14,10 @@ from tests.simulation.__main__ import kinds_of
 from tests.simulation.access_probes import AccessProber
 from tests.simulation.administrator import Administrator
 from tests.simulation.catalog import FURTHER, draw_life, make_pillars
-from tests.simulation.fleet import SimulatedFleet
-from tests.simulation.lives import DRIFT, FIXED_LIVES, PILLAR_LIVES, new_lives
+from tests.simulation.fleet import SimulatedFleet, make_profiles
+from tests.simulation.lives import DRIFT, FIXED_LIVES, HERD_LIVES, PAIRS, PILLAR_LIVES, new_lives
 from tests.simulation.planes import HubPlane, PlaneImages
-from tests.simulation.settings import SimulationSettings
+from tests.simulation.settings import DAY, SimulationSettings
 from tests.simulation.simulation import simulate
 from tests.simulation.violations import Violations
 
@@ -80,12 +80,24 @@ async def pillars_with_a_distrusted_authority(images: PlaneImages) -> set[str]:
         pillars = make_pillars(fleet, Administrator(fleet), AccessProber(fleet, violations), violations)
         for incident in draw_life(life, pillars):
             if incident.kind == "authority" and incident.lasts > life.longest_life:
-                found |= set(life.pillars)
+                found |= {name for member in fleet.members.values() for name in member.profile.pillars}
     return found
 
 
 def test_authority_is_distrusted_in_a_fixed_life_of_each_further_pillar(images: PlaneImages) -> None:
-    assert run_virtual(pillars_with_a_distrusted_authority(images)) == {pillar.name for pillar in FURTHER}
+    assert run_virtual(pillars_with_a_distrusted_authority(images)) >= {pillar.name for pillar in FURTHER}
+
+
+def test_fixed_lives_have_every_pair_of_pillars_with_and_without_drift_and_short_credentials() -> None:
+    combined = {(life.pillars, life.drift > 0, life.longest_life < 2 * DAY) for life in PILLAR_LIVES}
+
+    assert combined == {*product(PAIRS, (False, True), (False, True))}
+
+
+def test_some_cluster_takes_part_in_each_pillar_of_a_life() -> None:
+    for life in (*PILLAR_LIVES, *HERD_LIVES, *islice(new_lives(Random(1)), 500)):
+        taken = {name for profile in make_profiles(life, Random(0)) for name in profile.pillars}
+        assert taken >= {*life.pillars}, life
 
 
 def test_most_new_lives_have_further_pillars_and_a_part_of_them_drift() -> None:

@@ -8,12 +8,15 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 from tests.helpers.fault_injection import FaultPlan
+from tests.simulation.administrator import Administrator
 from tests.simulation.history import History
 from tests.simulation.incidents import Incident
 from tests.simulation.lives import FIXED_LIVES
+from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.shrinking import (
     CALM,
+    Shrinker,
     applicable_incidents,
     as_test,
     large_omissions,
@@ -21,7 +24,7 @@ from tests.simulation.shrinking import (
     simpler_settings,
     without_numbers,
 )
-from tests.simulation.simulation import SimulationReport
+from tests.simulation.simulation import SimulationReport, SimulationScript, simulate
 from tests.simulation.violations import Violation
 
 
@@ -107,6 +110,25 @@ def test_trace_contains_entries_of_its_names_and_collapses_repetitions() -> None
 
     assert first == "day   0  0:01:00  edge-1         POST   /apis/certificates 201  (2 times)"
     assert second.endswith("everybody, for 1:00:00 begins")
+
+
+def test_life_that_ends_with_an_exception_shrinks_to_the_incident_that_raises_it(
+    images: PlaneImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def accept(*_: object, **__: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(Administrator, "accept", accept)
+    life = SimulationSettings(seed=1, clusters=2, days=3, quiet=2 * DAY)
+    incidents = [Incident(DAY / 2, kind, "edge-1", HOUR, 0.5) for kind in ("partition", "denial", "rotation")]
+
+    report = simulate(life, images, SimulationScript(tuple(incidents)))
+    smallest = Shrinker(images, float("inf")).shrink(report)
+
+    assert "ValueError('a bug')" in report.violations[0].what
+    assert "raise ValueError" in "\n".join(report.violations[0].trace)
+    assert report.incidents == tuple(incidents)
+    assert [incident.kind for incident in smallest.incidents] == ["denial"]
 
 
 def a_broken_life(what: str) -> SimulationReport:

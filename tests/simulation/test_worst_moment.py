@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
+from typing import Any
 
 import pytest
 from tests.helpers.fault_injection import FaultPlan
@@ -14,6 +15,8 @@ from tests.simulation.planes import PlaneImages
 from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 from tests.simulation.worst_moment import DEEDS, PASSES
+
+from watchword.admin.revoke import kinds
 
 CASES = list(product(("join", "renewal"), DEEDS))
 DAYS = len(CASES) + 3
@@ -53,3 +56,16 @@ def test_administrator_acts_between_a_request_and_its_result(images: PlaneImages
     for case in range(len(CASES)):
         between = written_before_the_deed(case, written)
         assert not any(map(ANSWERED[driver].search, between)), (CASES[case], between)
+
+
+def test_token_that_works_after_its_revocation_is_noticed(images: PlaneImages, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def find_none(*_: Any) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(kinds, "_find_accounts", find_none)
+    life = SimulationSettings(1, clusters=1, days=3, quiet=2 * DAY, background_faults=FaultPlan())
+    revoked = Incident(DAY, "worst_moment", "edge-1", HOUR, (CASES.index(("renewal", "revoke")) + 0.1) / len(CASES))
+
+    report = simulate(life, images, SimulationScript((revoked,)))
+
+    assert any("the token of edge-1, which was revoked, was" in one.what for one in report.violations), str(report)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.simulation.history import History
@@ -12,6 +13,9 @@ from watchword.api.sensitive import HiddenFields
 
 MOST_TRACES = 12
 """A program that never rests breaks a thousand promises on a quiet day; a reader begins with the first."""
+
+MOST_LINES = 20
+"""Of the traceback of an exception."""
 
 
 class Violation(HiddenFields, frozen=True):
@@ -33,11 +37,17 @@ class Violations:
     is_sought: Callable[[str], bool] = lambda _: False
     sought: asyncio.Event = field(default_factory=asyncio.Event)  # once one is found that is sought
 
-    def add(self, what: str, *about: str) -> None:
-        """Note a broken promise and the last things that concern it."""
+    def add_error(self, error: Exception) -> None:
+        """Note what ended the life, and where it was raised."""
+        lines = "".join(traceback.format_exception(error)).splitlines()
+        self.add(f"the life ended with {error!r}", trace=lines[-MOST_LINES:])
+
+    def add(self, what: str, *about: str, trace: Sequence[str] = ()) -> None:
+        """Note a broken promise and what led to it: the last things that concern it."""
         if what not in self.found:
             entry = self.history.note("violation", what)
-            trace = self.history.trace(*about) if len(self.found) < MOST_TRACES else ()
+            if not trace and len(self.found) < MOST_TRACES:
+                trace = self.history.trace(*about)
             self.found[what] = Violation(entry.at, what, tuple(trace))
             if self.is_sought(what):
                 self.sought.set()

@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import product
 
 from msgspec import Struct
+from tests.simulation.access_probes import AccessProber
 from tests.simulation.administrator import Administrator, quietly
 from tests.simulation.cluster import SECRET
 from tests.simulation.fleet import ClusterExpectation, Intent, SimulatedFleet
@@ -38,6 +39,7 @@ class WorstMoment(Struct, frozen=True):
 
     fleet: SimulatedFleet
     admin: Administrator
+    prober: AccessProber
     incident: Incident
 
     async def act(self) -> bool:
@@ -109,9 +111,12 @@ class WorstMoment(Struct, frozen=True):
         await self.admin.delete_cluster(self._name)
 
     async def _revoke(self) -> None:
+        token = self.prober.token_of(self.fleet.members[self._name])
         with suppress(AdminError, KubeError):
             revocation = await plan_addon(self._hub_admin, f"{self._name}/{ADDON}")
             await revocation.act()
+            if token:
+                await self.prober.expect_token_refused(self._name, token, "was revoked")
 
     async def _create_again(self) -> None:
         await self.admin.create_again(self._name, await self.admin.delete_cluster(self._name))

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.simulation.access_probes import DENIED_WITHIN
 from tests.simulation.administrator import quietly
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.held_credentials import HeldCredential, addon_credential, secrets_in
+from tests.simulation.hostile import accounts_client
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.network import ProcessRun, SimulatedTransport
 from tests.simulation.pillar import Pillar
@@ -19,6 +21,7 @@ from tests.simulation.settings import DAY, HOUR, MINUTE
 from tests.simulation.timing import PATIENCE, SIGNER, follow_options
 
 from watchword.accounts.agent.process import AccountsAgentOptions, AccountsAgentTiming, run_accounts_agent
+from watchword.accounts.hub.account_guard import server_of
 from watchword.accounts.hub.controllers import AccountsManagerOptions, run_accounts_manager
 from watchword.accounts.hub.definition import DEPLOYMENT
 from watchword.api.accounts import ADDON_NAME, AccountSecret, copy_name
@@ -51,6 +54,7 @@ STORED_EVENTS = Resource("", "v1", "events", "Event")  # both groups are stored 
 ROBOT, CREW = "robot", "crew"
 TEAM = "team-a"  # a namespace, and the set that is bound to it
 CREDENTIAL = ObjectKey(ADDON_NAMESPACE, f"{ADDON_NAME}-hub-kubeconfig")
+OTHER_ADDRESS = "https://other.example:6443"  # of a cluster, as its ManagedCluster has it for a while
 TAMPERED: tuple[Object, ...] = (
     {"metadata": {"labels": {Label.MANAGED_ACCOUNT: None}}},
     {"metadata": {"annotations": {Annotation.TOKEN_SERVER: "https://elsewhere.example:6443"}}},
@@ -78,7 +82,8 @@ class Accounts(Pillar):
         r"/managedclusteraddons/managed-serviceaccount/status 200$",  # which credential the lease says is in use
     )
     _left: Counter[str] = field(default_factory=Counter)  # clusters that are not to be in the set now
-    _used: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # cluster, account UID → name, token
+    _used: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)  # cluster, account, UID → good tokens
+    _revoked: set[tuple[str, str, str]] = field(default_factory=set)  # cluster, account, token: for good
 
     async def start(self) -> None:
         """Run the hub side and one agent for each cluster; make the set and its namespace."""
@@ -173,12 +178,23 @@ class Accounts(Pillar):
             )
 
     async def step(self) -> None:
+        """Let the agents of denied clusters try to reach their accounts."""
+        for member in self.members:
+            if self.fleet.standing[member.name].is_denied_in_peace(since=self.fleet.elapsed - DENIED_WITHIN):
+                listed = accounts_client(member).list(MANAGED_SERVICE_ACCOUNTS, namespace=member.name)
+                what = f"the agent of a denied cluster, {member.name}, to list accounts"
+                await self.prober.expect_refused(listed, what)
+
+    async def hour(self) -> None:
         """Use every token: one that is reported works, and none works whose revocation was reported."""
         for member in self.members:
             for account, secret in self._accounts(member):
                 await self._use(member, account, secret)
-        for (cluster, uid), (name, token) in list(self._used.items()):
-            if self._says_revoked(uid) and await self.fleet.members[cluster].plane.accepts(token):
+        for cluster, name, uid in list(self._used):
+            if self._says_revoked(uid):  # for a while, for Events end and a restored hub has none
+                self._revoked |= {(cluster, name, token) for token in self._used.pop((cluster, name, uid))}
+        for cluster, name, token in sorted(self._revoked):
+            if await self.fleet.members[cluster].plane.accepts(token):
                 self.violations.add(f"{cluster} accepts a token of {name}, whose revocation was reported", cluster)
 
     def _accounts(self, member: SimulatedCluster) -> Iterator[tuple[Object, Object | None]]:
@@ -191,18 +207,25 @@ class Accounts(Pillar):
                 yield account, stored.get(SECRETS, secret)
 
     async def _use(self, member: SimulatedCluster, account: Object, secret: Object | None) -> None:
-        name = account["metadata"]["name"]
-        token = AccountSecret.read(secret).token.reveal() if secret is not None else ""
+        name, said = account["metadata"]["name"], AccountSecret.read(secret or {})
+        token = said.token.reveal()
         accepted = await member.plane.accepts(token) if token.isascii() and token else False
         if accepted:
-            self._used[member.name, uid_of(account)] = name, token
+            self._used.setdefault((member.name, name, uid_of(account)), set()).add(token)
         whole = self.fleet.stored.get(MANAGED_SERVICE_ACCOUNTS, ObjectKey(TEAM, CREW)) if name == CREW else None
         is_present = whole is None or is_true(whole, ConditionType.ALL_ACCOUNTS_PRESENT)
         is_reported = is_true(account, ConditionType.TOKEN_REPORTED) and not is_deleting(account)
         # A cluster without a good credential of its own cannot take a report back: it waits for a person, who is told.
         is_current = not self.admin.lacks_credential(member.name)
-        wrong = is_reported and is_current and is_present and accepted is False
+        is_due = is_reported and is_current and is_present
+        wrong = is_due and accepted is False
         self.expect(f"the token of {name} is reported and refused", broken=wrong, cluster=member.name)
+        known = server_of(self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name)) or {})
+        noted = said.annotations.get(Annotation.TOKEN_SERVER, "")  # what a person wrote stays while the hub knows none
+        is_elsewhere = noted != known if known else noted in ("", OTHER_ADDRESS)
+        self.expect(f"the token of {name} has another address", broken=is_due and is_elsewhere, cluster=member.name)
+        is_foreign = said.ca != member.plane.ca_pem
+        self.expect(f"the token of {name} has another authority", broken=is_due and is_foreign, cluster=member.name)
 
     def _says_revoked(self, uid: str) -> bool:
         return any(
@@ -344,7 +367,7 @@ class Accounts(Pillar):
     async def server_address_changed(self, incident: Incident) -> AsyncIterator[None]:
         """The hub gets another address of the cluster, and loses it again."""
         key = ObjectKey.cluster(incident.target)
-        for configs in ([{"url": "https://other.example:6443"}], None):
+        for configs in ([{"url": OTHER_ADDRESS}], None):
             patch = {"spec": {"managedClusterClientConfigs": configs}}
             await quietly(self.admin.client.patch(MANAGED_CLUSTERS, key, patch))
             if configs:

@@ -13,6 +13,7 @@ from tests.simulation.held_credentials import (
     HeldCredential,
     addon_credential,
     cluster_credential,
+    read_endpoint,
     secrets_in,
 )
 from tests.simulation.incidents import Incident, incident
@@ -20,7 +21,7 @@ from tests.simulation.pillar import Pillar
 from tests.simulation.settings import DAY, HOUR, MINUTE
 
 from watchword.addons.token.agent import TOKEN
-from watchword.api.conditions import is_true
+from watchword.api.conditions import find_condition, is_true
 from watchword.api.meta import Object, ObjectKey, Resource, is_deleting
 from watchword.api.names import ConditionType, addon_group, addon_service_account
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
@@ -53,7 +54,7 @@ class Addons(Pillar):
             await self.admin.insist(lambda: client.patch(MANAGED_CLUSTER_ADDONS, key, patch, subresource="status"))
 
     async def step(self) -> None:
-        """Show the tokens to the hub: one that it refuses is replaced, and it refuses those of denied clusters."""
+        """Show tokens to the hub: a refused one is replaced, one of a denied cluster is refused; read kubeconfigs."""
         for member in self.members:
             standing, token = self.fleet.standing[member.name], self.prober.token_of(member)
             if token and standing.is_denied_in_peace(since=self.fleet.elapsed - DENIED_WITHIN):
@@ -63,6 +64,11 @@ class Addons(Pillar):
             is_due = bool(token) and own is not None and own.expires_at > self.fleet.now
             refused = is_due and await self.fleet.hub.accepts(token) is False
             self.expect("the hub refuses the token of its add-on", broken=refused, cluster=member.name)
+            is_held = addon_credential(member) is not None and own is not None and own.expires_at > self.fleet.now
+            named, hub = read_endpoint(decode_data(member.stored.get(SECRETS, ADDON_SECRET))), self.fleet.hub
+            is_named = named.server == hub.server and hub.authority.certificate.pem in named.ca_data
+            what = "the kubeconfig of its add-on does not name the hub and its authority"
+            self.expect(what, broken=is_held and not is_named, cluster=member.name)
 
     async def round(self) -> None:
         """Enable the add-on on accepted clusters, as often as it is removed; show the certificates to the hub."""
@@ -94,13 +100,17 @@ class Addons(Pillar):
             data = decode_data(member.stored.get(SECRETS, ADDON_SECRET))
             yield from ((f"add-on {what} of {member.name}", value) for what, value in secrets_in(data))
 
-    def waiting(self) -> Iterator[tuple[str, str]]:
-        """Yield the clusters whose add-on has a credential that has expired."""
+    def waiting(self) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """Yield the clusters whose add-on has a credential that has expired, or that have an add-on without rights."""
         for member in self.settled_members:
-            held, addon = addon_credential(member), ObjectKey(member.name, ADDON)
+            for addon in self.fleet.stored.list(MANAGED_CLUSTER_ADDONS, member.name):
+                said = find_condition(addon, ConditionType.REGISTRATION_APPLIED)
+                if said is not None and said.status == "False" and self.admin.is_accepted(member.name):
+                    yield f"{addon['metadata']['name']} has no rights", member.name, ("AddOn",)
+            held, key = addon_credential(member), ObjectKey(member.name, ADDON)
             is_expired = held is not None and held.expires_at <= self.fleet.now
-            if is_expired and self.fleet.stored.get(MANAGED_CLUSTER_ADDONS, addon) is not None:
-                yield "the credential of its add-on has expired", member.name
+            if is_expired and self.fleet.stored.get(MANAGED_CLUSTER_ADDONS, key) is not None:
+                yield "the credential of its add-on has expired", member.name, ("AddOn", "Credential")
 
     def unsettled(self) -> Iterator[tuple[str, str]]:
         """Every add-on has a credential."""

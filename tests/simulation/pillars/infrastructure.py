@@ -255,7 +255,7 @@ class Infrastructure(Pillar):
     @incident(2, MINUTE, DAY, excuses=True)
     async def worst_moment(self, incident: Incident) -> AsyncIterator[None]:
         """While a cluster joins or renews, it is denied, deleted or created again, its add-on revoked, or rotated."""
-        moment = WorstMoment(self.fleet, self.admin, incident)
+        moment = WorstMoment(self.fleet, self.admin, self.prober, incident)
         acted = await moment.act()
         yield
         if acted and not await moment.undo():

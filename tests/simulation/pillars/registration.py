@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tests.simulation.administrator import note_deed, quietly
 from tests.simulation.cluster import SECRET, SimulatedCluster
 from tests.simulation.fleet import Intent
-from tests.simulation.held_credentials import HeldCredential, cluster_credential, secrets_in
+from tests.simulation.held_credentials import HeldCredential, cluster_credential, read_endpoint, secrets_in
 from tests.simulation.hostile import HostileCluster, undo_hostile_writes
 from tests.simulation.incidents import Incident, incident
 from tests.simulation.pillar import Pillar
@@ -43,7 +43,6 @@ from watchword.api.resources import (
 )
 from watchword.api.time import parse_rfc3339, rfc3339
 from watchword.credentials.certificates.agent import CERTIFICATE
-from watchword.credentials.driver import KUBECONFIG
 from watchword.pki.certificates import parse_certificate
 from watchword.pki.csr import parse_csr
 from watchword.pki.errors import PkiError
@@ -94,16 +93,17 @@ class Registration(Pillar):
         )
 
     async def step(self) -> None:
-        """Compare the address in each kubeconfig with that of the hub; let denied clusters try what they could."""
+        """Compare address and authority in each kubeconfig with the hub's; let denied clusters try what they could."""
         for member in self.members:
             if self.fleet.standing[member.name].intent is Intent.DENIED:
                 await self.prober.expect_denied_refused(member)
         for member in self.settled_members:
-            text = member.held().get(KUBECONFIG, b"").decode(errors="replace")
             own = cluster_credential(member)
             is_due = own is not None and own.expires_at > self.fleet.now
-            elsewhere = is_due and self.fleet.hub.server not in text
+            elsewhere = is_due and read_endpoint(member.held()).server != self.fleet.hub.server
             self.expect("its kubeconfig does not name where the hub is", broken=elsewhere, cluster=member.name)
+            stranger = is_due and self.fleet.hub.authority.certificate.pem not in read_endpoint(member.held()).ca_data
+            self.expect("its kubeconfig lacks the hub's authority", broken=stranger, cluster=member.name)
 
     def held(self) -> Iterator[HeldCredential]:
         """Yield the certificates of the clusters."""
@@ -152,7 +152,7 @@ class Registration(Pillar):
         is_late = standing.member_since < asked < since and standing.is_calm(since=since)
         return name if is_late and not asks_for_another(csr) else None
 
-    def waiting(self) -> Iterator[tuple[str, str]]:
+    def waiting(self) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         """Yield accepted clusters that are not well, have no good credential, or wait for a decision."""
         for member in self.settled_members:
             cluster, held = self._cluster(member), cluster_credential(member)
@@ -160,12 +160,12 @@ class Registration(Pillar):
                 continue
             for type_ in MEMBERSHIP:
                 if not is_true(cluster, type_):
-                    yield f"{type_} is not true", member.name
+                    yield f"{type_} is not true", member.name, ("Cluster",)
             if held is not None and held.expires_at <= self.fleet.now:
-                yield "its credential has expired", member.name
+                yield "its credential has expired", member.name, ("Cluster", "Credential")
         for csr in self.fleet.stored.list(CERTIFICATE_SIGNING_REQUESTS):
             if is_undecided(csr) and (name := self._find_late(csr)) is not None:
-                yield "a request waits undecided", name
+                yield "a request waits undecided", name, ("Cluster", "AddOn", "Credential", "Signer")
 
     def _cluster(self, member: SimulatedCluster) -> Object | None:
         return self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
@@ -206,13 +206,13 @@ class Registration(Pillar):
         """Return one: the cluster's own."""
         return 1
 
-    @incident(1, DAY, excuses=True)
+    @incident(1, DAY, excuses=True, crosses=True)
     async def credential_lost(self, incident: Incident) -> AsyncIterator[None]:
         """The cluster's credential is deleted."""
         await quietly(self.fleet.members[incident.target].client().delete(SECRETS, SECRET))
         yield
 
-    @incident(1, DAY, excuses=True)
+    @incident(1, DAY, excuses=True, crosses=True)
     async def credential_damaged(self, incident: Incident) -> AsyncIterator[None]:
         """A part of the cluster's credential is overwritten."""
         key = incident.choose(("tls.crt", "tls.key", "kubeconfig", "cluster-name"))
@@ -220,7 +220,7 @@ class Registration(Pillar):
         await quietly(client.patch(SECRETS, SECRET, {"data": {key: "c2NyaWJibGU="}}))
         yield
 
-    @incident(2, MINUTE, 4 * DAY, excuses=True)
+    @incident(2, MINUTE, 4 * DAY, excuses=True, crosses=True)
     async def denial(self, incident: Incident) -> AsyncIterator[None]:
         """The cluster is denied, and accepted again."""
         name, standing = incident.target, self.fleet.standing[incident.target]
@@ -236,7 +236,7 @@ class Registration(Pillar):
         await self.admin.accept(name, accepted=True)
         standing.intent, standing.member_since = Intent.MEMBER, self.fleet.elapsed
 
-    @incident(1.5, MINUTE, 2 * DAY, excuses=True)
+    @incident(1.5, MINUTE, 2 * DAY, excuses=True, crosses=True)
     async def removal(self, incident: Incident) -> AsyncIterator[None]:
         """The cluster is deleted, and created again."""
         name, standing = incident.target, self.fleet.standing[incident.target]
@@ -252,7 +252,7 @@ class Registration(Pillar):
             self.violations.add(f"the deletion of {name} never ended", name)
         standing.intent, standing.member_since = Intent.MEMBER, self.fleet.elapsed
 
-    @incident(2, HOUR)
+    @incident(2, HOUR, crosses=True)
     async def object_deleted(self, incident: Incident) -> AsyncIterator[None]:
         """A role, a binding or the lease that the hub made for the cluster is deleted."""
         name = incident.target
@@ -267,14 +267,14 @@ class Registration(Pillar):
         await quietly(self.admin.client.delete(resource, key))
         yield
 
-    @incident(1, HOUR)
+    @incident(1, HOUR, crosses=True)
     async def rotation(self, incident: Incident) -> AsyncIterator[None]:
         """An early renewal is requested, perhaps while the cluster joins."""
         patch = {"metadata": {"annotations": {Annotation.ROTATION_REQUEST: rfc3339(self.fleet.now)}}}
         await quietly(self.admin.client.patch(MANAGED_CLUSTERS, ObjectKey.cluster(incident.target), patch))
         yield
 
-    @incident(1, HOUR)
+    @incident(1, HOUR, crosses=True)
     async def rotation_while_joining(self, incident: Incident) -> AsyncIterator[None]:
         """A renewal is requested as soon as the hub knows the cluster, and again while it is under way."""
         key = ObjectKey.cluster(incident.target)
@@ -288,7 +288,7 @@ class Registration(Pillar):
             await asyncio.sleep(1 + incident.amount * 5)
         yield
 
-    @incident(2, HOUR)
+    @incident(2, HOUR, crosses=True)
     async def hostile_cluster(self, incident: Incident) -> AsyncIterator[None]:
         """With its own credentials, a cluster writes extremes to every field that it may write."""
         hostile = HostileCluster(self.fleet.members[incident.target], self.fleet.stored, self.admin, incident.amount)

@@ -139,7 +139,8 @@ class AccountGuardReconciler(Struct, frozen=True):
         if metadata:
             await self.client.patch(SECRETS, secret.key, {"metadata": {"uid": uid_of(secret.object), **metadata}})
         # The agent adds its own address when it writes a token.
-        return None in metadata.get("annotations", {}).values()
+        noted = {**secret.annotations, **metadata.get("annotations", {})}
+        return secret.is_intact and noted.get(Annotation.TOKEN_SERVER) is None
 
     async def _request_rotation(self, account: Account) -> timedelta:
         """Request another token; return when to look again, ever later while the agent does not answer."""
