@@ -21,7 +21,7 @@ from watchword.admin.rejoin import TakeOver
 from watchword.api.conditions import is_true
 from watchword.api.meta import ObjectKey, is_deleting, uid_of
 from watchword.api.names import ConditionType
-from watchword.api.resources import MANAGED_CLUSTERS
+from watchword.api.resources import MANAGED_CLUSTERS, ROLES
 from watchword.credentials.certificates.name_ownership import ApprovalTerms
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, Unreachable
@@ -121,6 +121,12 @@ class Administrator:
                 return None
             except (Unreachable, Conflict, ServerError):
                 await asyncio.sleep(TRY_AGAIN)
+
+    async def take_role(self, key: ObjectKey) -> bool:
+        """Replace a role by one of another hand; return whether there was one."""
+        if not await quietly(self.client.delete(ROLES, key)):
+            return False
+        return await quietly(self.client.create(ROLES, ROLES.manifest(key)))
 
     def is_stranded(self, name: str) -> bool:
         """Whether a cluster waits for a person: nothing disturbs it, and still it has no credential that is good."""

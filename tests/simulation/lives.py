@@ -65,7 +65,7 @@ PAIRS = tuple((one.name, other.name) for one, other in zip(FURTHER, (*FURTHER[1:
 
 SMALL_LIVES = tuple(
     SimulationSettings(seed=seed, clusters=clusters, days=20, incidents_per_day=incidents, drift=DRIFT * (seed % 2))
-    for seed, (clusters, incidents) in zip(range(101, 201), cycle(SMALL_FLEETS), strict=False)
+    for seed, (clusters, incidents) in zip(range(101, 200), cycle(SMALL_FLEETS), strict=False)
 )
 
 
@@ -95,6 +95,11 @@ HERD_LIVES = tuple(
 )
 """So many clusters that they could ask a hub that was away at once, with each driver."""
 
+COVERING_LIFE = SimulationSettings(
+    seed=324, clusters=2, days=12, incidents_per_day=DENSE / 4, pillars=("accounts", "operator")
+)
+"""What no other life reaches: memory refused with accounts, and a credential lost with an operator."""
+
 FIXED_LIVES = (
     SimulationSettings(seed=31, clusters=50, days=12, incidents_per_day=DENSE),
     *(SimulationSettings(seed=seed, clusters=8, days=60, incidents_per_day=DENSE / 4) for seed in range(21, 23)),
@@ -105,6 +110,7 @@ FIXED_LIVES = (
     *HERD_LIVES,
     *PILLAR_LIVES,
     *SMALL_LIVES,
+    COVERING_LIFE,
 )
 """The lives of CI: small and large fleets, sparse and dense faults; clusters with each driver of add-ons in most.
 

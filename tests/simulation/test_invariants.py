@@ -26,7 +26,6 @@ from tests.simulation.settings import DAY, HOUR, SimulationSettings
 from tests.simulation.simulation import SimulationScript, simulate
 from tests.simulation.violations import Violations
 
-from watchword.api.accounts import ADDON_NAME
 from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, Annotation, Label, cluster_role
 from watchword.api.resources import (
@@ -39,7 +38,6 @@ from watchword.api.resources import (
     MANAGED_CLUSTERS,
     NAMESPACES,
     ROLE_BINDINGS,
-    ROLES,
     SECRETS,
     SERVICE_ACCOUNTS,
 )
@@ -289,25 +287,14 @@ def test_hub_without_a_leader_is_noticed_where_it_has_two_replicas(images: Plane
     assert found == [False, True]
 
 
-async def take_a_role(fleet: SimulatedFleet) -> None:
-    """Replace a role that the agent for accounts needs by one of another hand."""
-    key, client = (
-        ObjectKey("edge-1", f"open-cluster-management:{ADDON_NAME}:accounts:agent"),
-        Administrator(fleet).client,
-    )
-    await client.delete(ROLES, key)
-    await client.create(ROLES, ROLES.manifest(key))
-
-
 def test_addon_without_rights_that_no_finding_names_is_noticed(
     images: PlaneImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = partial(Finding, Severity.FAILURE, "Other", "something else", "", "")  # it names the cluster, too
     monkeypatch.setattr(row_findings, "addon_finding", lambda row: other(row.cluster))
+    taken = Incident(DAY, "agent_role_taken", "edge-1", 7 * HOUR, 0.5)
 
-    report = simulate(
-        replace(LIFE, clusters=1, pillars=("accounts",)), images, SimulationScript(sabotage=(EARLY, take_a_role))
-    )
+    report = simulate(replace(LIFE, clusters=1, pillars=("accounts",)), images, SimulationScript((taken,)))
 
     found = [violation.what for violation in report.violations]
     assert "edge-1: managed-serviceaccount has no rights, and no finding says so" in found

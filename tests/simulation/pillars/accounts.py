@@ -379,6 +379,15 @@ class Accounts(Pillar):
         await quietly(self.admin.client.delete(MANAGED_CLUSTER_ADDONS, ObjectKey(incident.target, ADDON_NAME)))
         yield
 
+    @incident(1, MINUTE, 6 * HOUR)
+    async def agent_role_taken(self, incident: Incident) -> AsyncIterator[None]:
+        """A role of the agent at the hub is replaced by one of another hand, which goes later."""
+        key = ObjectKey(incident.target, f"open-cluster-management:{ADDON_NAME}:accounts:agent")
+        taken = await self.admin.take_role(key)
+        yield
+        if taken:
+            await self.admin.insist(lambda: self.admin.client.delete(ROLES, key))
+
     @incident(1, HOUR)
     async def account_rotation(self, incident: Incident) -> AsyncIterator[None]:
         """Another token is requested several times in a row."""

@@ -154,6 +154,15 @@ class Addons(Pillar):
         if deleted and old:
             await self.prober.expect_token_refused(name, old, "had its ServiceAccount deleted")
 
+    @incident(1, MINUTE, 6 * HOUR)
+    async def addon_role_taken(self, incident: Incident) -> AsyncIterator[None]:
+        """The role that an add-on needs for its token is replaced by one of another hand, which goes later."""
+        key = ObjectKey(incident.target, f"{ADDON}-token-role")
+        taken = await self.admin.take_role(key)
+        yield
+        if taken:
+            await self.admin.insist(lambda: self.admin.client.delete(ROLES, key))
+
     @incident(1, MINUTE, DAY)
     async def addon_removed(self, incident: Incident) -> AsyncIterator[None]:
         """The add-on is removed, and comes back."""
