@@ -16,7 +16,7 @@ from watchword.addons.token.hub import parse_ready_message
 from watchword.api.conditions import find_condition
 from watchword.api.meta import ObjectKey, uid_of
 from watchword.api.names import Annotation, ConditionType
-from watchword.api.resources import MANAGED_CLUSTER_ADDONS, SECRETS, SERVICE_ACCOUNTS
+from watchword.api.resources import MANAGED_CLUSTER_ADDONS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from watchword.api.time import parse_rfc3339
 from watchword.credentials.credential_secret import decode_data
 from watchword.credentials.lifecycle import RENEWAL_WINDOW, read_bound_token
@@ -25,10 +25,13 @@ from watchword.kube.errors import Invalid
 from watchword.kube.kubeconfig import ClusterEntry
 from watchword.kube.kubeconfig_files import parse_kubeconfig
 from watchword.pki.authority import Authority
-from watchword.testing.eventually import eventually
+from watchword.runtime.metrics import ReconcileResult
+from watchword.testing.builders import a_namespace
+from watchword.testing.eventually import eventually, exists
 
 MOVED = "https://moved.test:6443"
 AUTHORITY = Authority.make("hub", now=datetime(2026, 1, 1, tzinfo=UTC))
+FAILED = ("addon-credential", ReconcileResult.ERROR)
 READY = ConditionType.TOKEN_INFRASTRUCTURE_READY
 
 
@@ -337,3 +340,23 @@ async def test_older_shape_of_registrations_is_understood(addon_fleet: AddonFlee
     user = f"system:serviceaccount:{cluster}:{cluster}-reporter-agent"
     assert registrations_of(addon) == [{"signerName": "kubernetes.io/kube-apiserver-client", "subject": {"user": user}}]
     assert addon["status"]["kubeClientDriver"] == "token"
+
+
+@pytest.mark.planes("embedded")  # minutes pass
+async def test_token_that_cannot_be_stored_is_seldom_requested_until_it_can(addon_fleet: AddonFleet) -> None:
+    cluster, missing = await addon_fleet.cluster(), addon_fleet.plane.unique("missing")
+    key = await addon_fleet.enable("reporter", cluster)
+    await addon_fleet.register(key, namespace=missing)
+    await addon_fleet.says(key, ConditionType.ADDON_TOKEN_REFRESHED, "False", "SecretNotStored")
+
+    for number in range(600):  # whatever triggers the reconciler
+        metadata = {"annotations": {"example.test/changed": str(number)}}
+        await addon_fleet.client.patch(MANAGED_CLUSTER_ADDONS, key, {"metadata": metadata})
+        await asyncio.sleep(1)
+    family = next(each for each in addon_fleet.registries[cluster].families if each.name == "watchword_reconcile")
+    failed = [count for _, row, count in family.samples() if (row["controller"], row["result"]) == FAILED]
+    assert 5 < sum(failed) < 20
+
+    await addon_fleet.client.create(NAMESPACES, a_namespace(missing))
+    stored = ObjectKey(missing, addon_fleet.secret_key(key).name)
+    await eventually(addon_fleet.client, SECRETS, stored, exists, within=300.0)

@@ -11,6 +11,7 @@ from watchword.credentials.lifecycle import (
     LIFETIME_TOLERANCE,
     Decision,
     Evidence,
+    GrowingPause,
     Held,
     Keep,
     Obstacle,
@@ -126,3 +127,18 @@ def test_credential_is_used_meanwhile_only_when_its_server_accepts_it(reason: Re
     expected = reason in {Reason.RENEWAL_DUE, Reason.ROTATION_REQUESTED, Reason.LIFETIME_LOWERED}
 
     assert is_usable(Obtain(reason)) is expected
+
+
+def test_pause_grows_with_failures_and_ends_with_a_success() -> None:
+    pause, at = GrowingPause(MINUTE, 5 * MINUTE), NOW
+    lengths = []
+    for _ in range(5):
+        pause.record(at, failed=True)
+        pause.record(at, failed=True)  # within the pause
+        lengths.append(pause.left(at) / MINUTE)
+        at += pause.left(at)
+
+    assert lengths == [1, 2, 4, 5, 5]
+    assert not pause.left(at - timedelta(days=1))  # the clock was set back
+    pause.record(at, failed=True, succeeded=True)
+    assert not pause.left(at)

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
 from watchword.api.sensitive import Sensitive
-from watchword.credentials.lifecycle import BoundToken, Evidence, draw, read_bound_token
+from watchword.credentials.lifecycle import BoundToken, Evidence, GrowingPause, draw, read_bound_token
 from watchword.kube.client import Client
 from watchword.kube.connect import make_client
 from watchword.kube.credentials import Credential, FixedCredential, bearer
@@ -156,26 +156,9 @@ class TokenEvidence(Struct):
         return issued
 
 
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
-
-
-class RefusalPause(Struct):
-    """Lets refusals count less and less often while a server accepts nothing, where others would be refused as well."""
-
-    _rounds: int = 0
-    _until: datetime | None = None
-
-    def is_over(self, now: datetime) -> bool:
-        """Whether a refusal counts; a clock that is set back does not make a pause longer."""
-        return self._until is None or not now < self._until <= now + LONGEST_PAUSE
-
-    def observe(self, now: datetime, *, refused: bool, accepted: bool) -> None:
-        """Record what one look at the server has shown."""
-        if accepted:
-            self._rounds, self._until = 0, None
-        elif refused and self.is_over(now):
-            self._until = now + min(FIRST_PAUSE * 2 ** min(self._rounds, 10), LONGEST_PAUSE)
-            self._rounds += 1
+def refusal_pause() -> GrowingPause:
+    """Return what lets refusals count ever less often while a server accepts nothing: others are refused as well."""
+    return GrowingPause(first=timedelta(minutes=5), longest=timedelta(hours=6))
 
 
 Learn: TypeAlias = Callable[[datetime], Awaitable[None]]
@@ -240,7 +223,7 @@ def learn_by_use(
 
     No right is needed but those that every ServiceAccount has. The key set tells which of the other tokens are bad.
     """
-    pause = RefusalPause()
+    pause = refusal_pause()
 
     async def learn(now: datetime) -> None:
         refused = accepted = False
@@ -253,7 +236,7 @@ def learn_by_use(
                     key_ids = await read_published_key_ids(client)
             except Unauthorized:
                 refused = True
-                if pause.is_over(now):
+                if not pause.left(now):
                     evidence.observe_refused(token, now=now)
             except (Forbidden, NotFound):
                 accepted = True  # and the server does not show its keys
@@ -264,7 +247,7 @@ def learn_by_use(
                 evidence.keys.observe_published(key_ids, now=now)
                 accepted = True
                 break
-        pause.observe(now, refused=refused, accepted=accepted)
+        pause.record(now, failed=refused, succeeded=accepted)
 
     return learn
 

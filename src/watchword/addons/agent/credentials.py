@@ -32,6 +32,7 @@ from watchword.credentials.driver import (
     Pending,
     SecretData,
 )
+from watchword.credentials.lifecycle import GrowingPause
 from watchword.kube.client import Client
 from watchword.kube.errors import AlreadyExists, ConfigError, Forbidden, Invalid, NotFound
 from watchword.kube.tls import ClientCertificate
@@ -331,6 +332,7 @@ class AddonSecretReconciler(Struct, frozen=True):
     keeper: CredentialKeeper
     watch_namespace: WatchNamespace
     own: ObjectKey  # the Secret of the agent itself: seen here, kept elsewhere
+    unstored: dict[ObjectKey, GrowingPause] = field(default_factory=dict)  # what is issued meanwhile would be lost
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         if key == self.own:
@@ -339,6 +341,9 @@ class AddonSecretReconciler(Struct, frozen=True):
         credential_secret = self.credentials.credential_index.find(key, self.reader.get(SECRETS, key))
         if credential_secret is None:
             return await self._delete_orphaned(key)
+        pause, now = self.unstored.get(key), self.credentials.clock.now()
+        if pause is not None and pause.left(now):
+            return RetryAfter(pause.left(now))
         for rival in self.credentials.credential_index.candidates(key):
             if rival.addon.name != credential_secret.addon.name:
                 await self._report_conflict(rival)
@@ -349,6 +354,8 @@ class AddonSecretReconciler(Struct, frozen=True):
         except (Forbidden, NotFound, Invalid, ConfigError) as error:
             message = f"the credential cannot be stored in Secret {key}: {error}"
             await self._report_failure(credential_secret, "SecretNotStored", message)
+            pause = self.unstored.setdefault(key, GrowingPause(timedelta(seconds=1), timedelta(minutes=5)))
+            pause.record(now, failed=True)
             raise
 
     async def _reconcile_credential(self, key: ObjectKey, credential_secret: CredentialSecret) -> Outcome:
@@ -364,13 +371,20 @@ class AddonSecretReconciler(Struct, frozen=True):
             self.keeper.release(key)
             return Done()
         observer = AddonCredentialObserver(self.credentials, credential_secret, spec)
-        return await self.keeper.advance(key, spec, observer.on_answer)
+
+        async def on_answer(answer: ObtainResult, data: SecretData) -> None:
+            if not isinstance(answer, Pending):  # it is in its Secret
+                self.unstored.pop(key, None)
+            await observer.on_answer(answer, data)
+
+        return await self.keeper.advance(key, spec, on_answer)
 
     async def _delete_orphaned(self, key: ObjectKey) -> Outcome:
         """Remove what was made for an add-on that is gone, also when it went while no agent ran."""
         secret = self.reader.get(SECRETS, key)
         self.credentials.forget(key)
         self.keeper.release(key)
+        self.unstored.pop(key, None)
         if secret is not None and self.credentials.credential_index.is_labeled(secret) and not is_deleting(secret):
             await delete_object(self.cluster, SECRETS, secret)
         return Done()

@@ -33,7 +33,7 @@ from watchword.credentials.certificates.issued_certificate import (
 )
 from watchword.credentials.certificates.requests import CertificateSpec, certificate_request_manifest
 from watchword.credentials.errors import CredentialUnreadable
-from watchword.credentials.evidence import CredentialClientFactory, Learn, RefusalPause, TokenEvidence, log_unread
+from watchword.credentials.evidence import CredentialClientFactory, Learn, TokenEvidence, log_unread, refusal_pause
 from watchword.credentials.lifecycle import Keep, Obtain, Reason
 from watchword.kube.access_reviews import who_am_i
 from watchword.kube.client import Client
@@ -293,7 +293,7 @@ def learn_certificates_by_use(
     evidence: TokenEvidence, certificates: Callable[[], Sequence[ClientCertificate]], connect: CredentialClientFactory
 ) -> Learn:
     """Return what shows another certificate to its server each time, and all that follow while one is refused."""
-    turns, pause = count(), RefusalPause()
+    turns, pause = count(), refusal_pause()
 
     async def learn(now: datetime) -> None:
         held, turn, refused, accepted = certificates(), next(turns), False, False
@@ -310,7 +310,7 @@ def learn_certificates_by_use(
                 if now + (client.clock_skew or IMMEDIATELY) < leaf.not_before:
                     continue  # another one would begin even later
                 refused = True
-                if pause.is_over(now):
+                if not pause.left(now):
                     evidence.observe_refused_certificate(certificate_id(leaf.der), leaf.not_after, now=now)
             except KubeError as error:
                 log_unread(error)
@@ -318,7 +318,7 @@ def learn_certificates_by_use(
             else:
                 accepted = True
                 break
-        pause.observe(now, refused=refused, accepted=accepted)
+        pause.record(now, failed=refused, succeeded=accepted)
 
     return learn
 
