@@ -59,6 +59,8 @@ NOT_LIVED: Mapping[str, str] = {
     "rotation_while_joining": "the clusters of the fleet join once",
     "worst_moment": "the clusters of the fleet join once",
     "account_lost": SAME,
+    "addon_role_taken": SAME,
+    "agent_role_taken": SAME,
     "account_deleted": SAME,
     "account_rotation": SAME,
     "account_unmarked": SAME,
