@@ -110,6 +110,20 @@ async def test_cluster_that_left_comes_back_by_the_commands_that_are_named(membe
     assert Annotation.LEFT_ON not in cluster["metadata"]["annotations"]
 
 
+async def test_cluster_that_left_is_not_accepted_before_its_new_key_has_asked(member: Member) -> None:
+    await member.asks()
+    await member.fleet.run("accept", "-c", member.name)
+    await member.joined()
+    await member.fleet.run("unjoin", *member.own)
+    await member.stop()
+
+    said = await member.fleet.run("rejoin", "--take-over", "--cluster-name", member.name, "--yes", code=3)
+
+    assert "no request yet" in said
+    cluster = await member.fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
+    assert not cluster["spec"]["hubAcceptsClient"]
+
+
 @pytest.mark.parametrize(
     ("driver", "command"),
     [

@@ -99,8 +99,9 @@ async def test_session_ends_after_twelve_hours(dashboard: DashboardHarness) -> N
 
 def test_session_outlives_a_clock_that_is_set_back_and_ends_at_its_time() -> None:
     store, now = SessionStore(), datetime(2026, 3, 1, tzinfo=UTC)
-    cookie = store.open(Session(UserIdentity("viewer"), now + timedelta(hours=12)), now)
+    cookie = store.open(Session(UserIdentity("viewer"), now + timedelta(hours=12)))
 
+    assert store.find("unknown", now + timedelta(days=1)) is None
     assert store.find(cookie, now - timedelta(days=1)) is not None
     assert store.find(cookie, now + timedelta(hours=11)) is not None
     assert store.find(cookie, now + timedelta(hours=12)) is None

@@ -136,6 +136,7 @@ def test_an_unverified_server_is_worth_a_warning(caplog: pytest.LogCaptureFixtur
         pytest.param(b'{"a":' * 70 + b"1" + b"}" * 70, "nested too deeply", id="deep JSON"),
         pytest.param(b"a: " + b"x" * 20_000_000, "larger than", id="huge"),
         pytest.param(b"a: 1\na: 2", "twice", id="a key twice"),
+        pytest.param(b'{"a": 1, "a": 2}', "twice", id="a key twice in JSON"),
         pytest.param(b"a: !!python/object:os.system {}", "not accepted", id="code"),
         pytest.param(b"a: 1\n---\nb: 2", "more than one", id="two documents"),
         pytest.param(b"kind: Pod", "another kind", id="another kind"),
@@ -312,6 +313,7 @@ def test_kubeconfig_for_programs_is_json_so_that_they_need_no_yaml() -> None:
     written = Kubeconfig.single("hub", ClusterEntry("https://h", rest={"later": 2**70}), UserEntry())
 
     assert json.loads(encode_kubeconfig(written))["clusters"][0]["cluster"] == {"later": 2**70, "server": "https://h"}
+    assert parse_kubeconfig(encode_kubeconfig(written)).clusters == written.clusters
 
 
 ENTRIES = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=12)

@@ -119,6 +119,7 @@ class ClusterAcceptor(Struct, frozen=True):
 
     async def accept(self, name: str) -> AdmissionResult:
         """Approve what the cluster requested and accept it; raise `OperationRefused`, or `NotReady` when early."""
+        approved = AdmissionResult(name)
         for attempt in range(ATTEMPTS):
             cluster = await self.hub_admin.cluster(name)
             try:
@@ -128,10 +129,12 @@ class ClusterAcceptor(Struct, frozen=True):
                 claim = driver.describe_claim(cluster, settings) if isinstance(driver, DescribesClaim) else ""
                 described = f"cluster {name} registers by {driver.name}{f' and {claim}' if claim else ''}"
                 if isinstance(driver, RequestsCertificate):
-                    approved = await self.approve(cluster, described)
+                    found = await self.approve(cluster, described)
+                    approved = found if found.requests else approved  # a conflict undoes no approval
                 else:
                     self.progress(described)
-                    approved = AdmissionResult(name)
+                if self.terms.take_over and not approved.requests:
+                    raise NotReady(f"cluster {name} has not asked with a new key yet: run it again later")
                 if isinstance(driver, PreparesAcceptance):
                     client, dry_run = self.hub_admin.client, self.hub_admin.dry_run
                     await driver.prepare_acceptance(

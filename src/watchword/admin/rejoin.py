@@ -21,6 +21,7 @@ from watchword.discovery.discover import PollAgain, PollOptions, Progress, ignor
 from watchword.health.states import is_accepted
 from watchword.kube.client import Client
 from watchword.registration.catalog import CATALOG
+from watchword.registration.driver import RequestsCertificate
 from watchword.runtime.clock import Clock
 
 
@@ -72,15 +73,14 @@ class TakeOver(Struct, frozen=True):
     async def candidate(self, name: str) -> TakeOverCandidate:
         """Return what to show before confirmation; `OperationRefused` for a cluster that is denied."""
         cluster = await self.acceptor.hub_admin.cluster(name)
-        annotations = annotations_of(cluster)
-        left = Annotation.LEFT_ON in annotations and not is_accepted(cluster)
-        if Annotation.DENIED_ON in annotations and not is_accepted(cluster):
+        annotations, accepted = annotations_of(cluster), is_accepted(cluster)
+        has_key = isinstance(self.acceptor.catalog.accepted_driver(cluster), RequestsCertificate)
+        left = Annotation.LEFT_ON in annotations and has_key and not accepted
+        if not accepted and (not left or Annotation.DENIED_ON in annotations):
             raise OperationRefused(
-                f"cluster {name} was denied: accept it with `watchword accept {name}`; if its key is new, delete its "
-                "ManagedCluster first, and accept it when it has asked again"
+                f"cluster {name} is not accepted: accept it with `watchword accept {name}`; if it was denied and its "
+                "key is new, delete its ManagedCluster first, and accept it when it has asked again"
             )
-        if not left and not is_accepted(cluster):
-            raise OperationRefused(f"cluster {name} is not accepted: accept it with `watchword accept {name}`")
         pending = [csr for csr in await self.acceptor.hub_admin.csrs_of(name) if is_pending(csr)]
         asked = tuple(request for _, request in well_formed_requests(pending) if not request.is_renewal)
         return TakeOverCandidate(name, annotations.get(Annotation.CLUSTER_UID, ""), left, asked)
@@ -91,6 +91,7 @@ class TakeOver(Struct, frozen=True):
         acceptor = replace(self.acceptor, terms=replace(self.acceptor.terms, take_over=True))
 
         async def look() -> AdmissionResult:
+            await self.candidate(name)  # a denial since the confirmation holds
             try:
                 decision = await (acceptor.approve(cluster) if is_accepted(cluster) else acceptor.accept(name))
             except NotReady:

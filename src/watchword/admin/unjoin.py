@@ -143,7 +143,7 @@ async def _list_other_secrets(client: Client, namespace: str) -> tuple[Object, .
 
 
 class Unjoiner(Struct, frozen=True):
-    """Leaves a hub in a minute and a half at most: notifies it first, then removes the membership's objects here."""
+    """Leaves a hub, with bounded waits: notifies it first, then removes the membership's objects here."""
 
     client: Client
     clock: Clock

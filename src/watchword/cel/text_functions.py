@@ -133,18 +133,10 @@ def _contains_all(one: list[Any], other: list[Any]) -> bool:
     return all(any(equal(item, each) for each in one) for item in other)
 
 
-def _equivalent(one: list[Any], other: list[Any]) -> bool:
-    return _contains_all(one, other) and _contains_all(other, one)
-
-
-def _intersects(one: list[Any], other: list[Any]) -> bool:
-    return any(_contains_all(other, [item]) for item in one)
-
-
 FUNCTIONS: Final[dict[tuple[str, int], Function]] = {
     ("sets.contains", 2): typed(_contains_all, list, list),
-    ("sets.equivalent", 2): typed(_equivalent, list, list),
-    ("sets.intersects", 2): typed(_intersects, list, list),
+    ("sets.equivalent", 2): typed(lambda a, b: _contains_all(a, b) and _contains_all(b, a), list, list),
+    ("sets.intersects", 2): typed(lambda a, b: any(_contains_all(b, [item]) for item in a), list, list),
 }
 METHODS: Final[dict[tuple[str, int], Function]] = {
     ("split", 2): typed(_split, str, str),

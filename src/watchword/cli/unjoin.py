@@ -21,7 +21,7 @@ from watchword.runtime.clock import SystemClock
 )
 @named("--namespace", default="", help="Namespace of the agent; by default the Klusterlet's.")
 @click.option("--purge-operator/--keep-operator", default=True, help="Remove the operator with the last Klusterlet.")
-@flag("--wait", hidden=True, help="Ignored; unjoin always waits, a minute and a half at most.")
+@flag("--wait", hidden=True, help="Ignored; unjoin always waits, for a limited time.")
 @cluster_options(dry_run="Print what would be removed without changing anything.", asks=True, output=True)
 async def command(connection: ClusterConnection, output: str, **flags: Any) -> int:
     """Remove this cluster from its hub.
@@ -29,7 +29,7 @@ async def command(connection: ClusterConnection, output: str, **flags: Any) -> i
     The hub is notified with the cluster's own credential and removes the rights; then the agent, its rights and its
     credentials are removed here. When the hub cannot be reached, this side is cleaned up all the same, and the
     command that finishes the work is printed (exit code 5). Where this machine has no way to the hub, or a plugin gives
-    the credential to the agent's pods alone, the agent notifies the hub. It takes a minute and a half at most.
+    the credential to the agent's pods alone, the agent notifies the hub.
     """
     name, dry_run, result = cluster_name(flags["cluster_name"]), flags["dry_run"], None
     async with connection.client() as client:

@@ -10,6 +10,7 @@ import structlog
 from msgspec import Struct, field
 
 from watchword.api.meta import Object, ObjectKey
+from watchword.api.names import service_account_user
 from watchword.api.sensitive import Sensitive
 from watchword.credentials.lifecycle import BoundToken, Evidence, GrowingPause, draw, read_bound_token
 from watchword.kube.client import Client
@@ -152,6 +153,8 @@ class TokenEvidence(Struct):
             raise MalformedResponse("the server issued a token that cannot be read, or that does not expire")
         if token.account_uid != request.uid:
             raise account_replaced(request.account, wanted=request.uid, found=token.account_uid)
+        if token.subject != service_account_user(request.account.namespace, request.account.name):
+            raise MalformedResponse(f"the server issued a token for {token.subject}, not for {request.account}")
         self.observe_issued(token, requested=request.lifetime, now=now)
         return issued
 

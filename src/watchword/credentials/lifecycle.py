@@ -228,20 +228,21 @@ class GrowingPause(Struct):
     first: timedelta
     longest: timedelta
     _failures: int = 0
+    _length: timedelta = timedelta(0)
     _until: datetime | None = None
 
     def left(self, now: datetime) -> timedelta:
-        """Return how long it lasts; zero when it is over, or the clock was set back by more than the longest pause."""
+        """Return how long it lasts; zero when it is over, or the clock was set back to before it began."""
         left = self._until - now if self._until is not None else timedelta(0)
-        return left if timedelta(0) < left <= self.longest else timedelta(0)
+        return left if timedelta(0) < left <= self._length else timedelta(0)
 
     def record(self, now: datetime, *, failed: bool, succeeded: bool = False) -> None:
         """Take an attempt into account; a failure within a pause makes it no longer."""
         if succeeded:
             self._failures, self._until = 0, None
         elif failed and not self.left(now):
-            self._until = now + min(self.first * 2 ** min(self._failures, 16), self.longest)
-            self._failures += 1
+            self._length = min(self.first * 2 ** min(self._failures, 16), self.longest)
+            self._failures, self._until = self._failures + 1, now + self._length
 
 
 class BoundToken(Struct, frozen=True):

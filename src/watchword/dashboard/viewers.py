@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -39,7 +40,6 @@ class SessionStore(Struct):
     redeemed: Callable[[], None] = lambda: None
     _sessions: ExpiringMap[bytes, Session] = field(default_factory=lambda: ExpiringMap(MOST_SESSIONS))
     _code: tuple[str, datetime] | None = None
-    _latest: float = 0.0  # a clock that is set back ends no session
 
     def code(self, now: datetime) -> str:
         """Return the code of the one-time address: the same until it is used or too old."""
@@ -57,19 +57,15 @@ class SessionStore(Struct):
         self.redeemed()
         return True
 
-    def open(self, session: Session, now: datetime) -> str:
-        cookie, seconds = secrets.token_urlsafe(SECRET_BYTES), (session.ends - now).total_seconds()
-        self._sessions.put(_hash(cookie), session, now=self._latest_time(now), seconds=seconds)
+    def open(self, session: Session) -> str:
+        cookie = secrets.token_urlsafe(SECRET_BYTES)
+        self._sessions.put(_hash(cookie), session, now=0.0, seconds=math.inf)  # a clock that is set ends none for good
         return cookie
 
     def find(self, cookie: str, now: datetime) -> Session | None:
         """Return the session of a cookie, None when there is none or it has ended."""
-        found = self._sessions.get(_hash(cookie), now=self._latest_time(now))
+        found = self._sessions.get(_hash(cookie), now=0.0)
         return found if found is not None and now < found.ends else None
-
-    def _latest_time(self, now: datetime) -> float:
-        self._latest = max(self._latest, now.timestamp())
-        return self._latest
 
     def close(self, cookie: str) -> None:
         self._sessions.forget(_hash(cookie).__eq__)
@@ -162,7 +158,7 @@ class OwnRights(Struct):
         now = self.clock.now()
         if not self.sessions.redeem(proof, now):
             return None
-        return self.sessions.open(Session(await who_am_i(self.client), now + SESSION_LIFETIME), now)
+        return self.sessions.open(Session(await who_am_i(self.client), now + SESSION_LIFETIME))
 
     async def see(self, cookie: str) -> Visibility | None:
         """Return what a session may see, None when there is no such session."""
@@ -192,7 +188,7 @@ class ReviewedRights(Struct):
         token = Sensitive(proof)
         who = await review_token(self.client, token)
         now = self.clock.now()
-        return None if who is None else self.sessions.open(Session(who, now + SESSION_LIFETIME, token), now)
+        return None if who is None else self.sessions.open(Session(who, now + SESSION_LIFETIME, token))
 
     async def see(self, cookie: str) -> Visibility | None:
         """Return what a session may see, None when there is none or its token is refused by now."""

@@ -154,8 +154,9 @@ async def _dial_through_proxy(
     if context is None:
         return connection
     try:
-        await _open_tunnel(connection, proxy, f"{_bracketed(_host(target))}:{_port(target)}")
-        name = endpoint.server_name or _host(target)
+        host = _host(target)
+        await _open_tunnel(connection, proxy, f"{f'[{host}]' if ':' in host else host}:{_port(target)}")
+        name = endpoint.server_name or host
         inner = ClientConnection()
         loop = asyncio.get_running_loop()
         transport = await loop.start_tls(connection.transport, inner, context, server_hostname=name)
@@ -221,7 +222,3 @@ def _host(parts: SplitResult) -> str:
 
 def _port(parts: SplitResult) -> int:
     return parts.port or _PORTS[parts.scheme]
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

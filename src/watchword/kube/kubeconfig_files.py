@@ -8,9 +8,8 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-import orjson
 from msgspec import Struct, structs
 
 from watchword.api.meta import Object
@@ -55,13 +54,22 @@ def _read_document(data: bytes) -> Any:
         return None
     if data[:1] == b"{" and data.count(b"{") + data.count(b"[") <= _MOST_BRACKETS:
         try:
-            return orjson.loads(data)
-        except orjson.JSONDecodeError:
-            pass  # YAML may begin like this, too
+            return json.loads(data.decode(), object_pairs_hook=_unique, parse_float=_refuse, parse_constant=_refuse)
+        except ValueError:
+            pass  # YAML, which may begin like this, or what its reader refuses
     try:
         return load(data)
     except YamlError as cause:
         raise ConfigError(str(cause)) from cause
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Object:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _refuse("a repeated name")
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(text)
 
 
 def _read(kind: type[Struct], fields: _Fields) -> Object:
@@ -232,10 +240,7 @@ def load_kubeconfig(path: Path | None = None, environment: Mapping[str, str] = o
 
 
 def encode_kubeconfig(config: kubeconfig.Kubeconfig) -> bytes:
-    """Return a kubeconfig for programs, as JSON; secrets are in it.
-
-    A program that reads no other needs no YAML: 1 MiB and 10 ms of an agent's start.
-    """
+    """Return a kubeconfig for programs, as JSON, which an agent reads 10 ms faster than YAML; secrets are in it."""
     # orjson refuses integers beyond 64 bits, which a field that is only kept can hold.
     return json.dumps(kubeconfig.to_document(config), indent=2, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 

@@ -58,7 +58,8 @@ def encode_subject(subject: CertificateSubject) -> x509.Name:
 def decode_name(name_of: x509.CertificateSigningRequest | x509.Certificate) -> tuple[tuple[str, str], ...]:
     """Return every attribute of the subject as (dotted OID, value), in the order written."""
     with _any_length():
-        return tuple((a.oid.dotted_string, _text(a.value)) for a in name_of.subject)
+        values = [(a.oid.dotted_string, a.value) for a in name_of.subject]
+        return tuple((oid, value if isinstance(value, str) else value.hex()) for oid, value in values)
 
 
 def values_of(attributes: Iterable[tuple[str, str]], oid: str) -> tuple[str, ...]:
@@ -104,10 +105,6 @@ class _any_length(warnings.catch_warnings):  # noqa: N801 - reads as a statement
     def __enter__(self) -> None:
         super().__enter__()
         warnings.simplefilter("ignore")
-
-
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.hex()
 
 
 def _is_ip(host: str) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 import re
 import secrets
 import ssl
@@ -24,7 +25,6 @@ from watchword.http.server import HttpServer
 from watchword.kube.access_reviews import ResourceAccess, UserIdentity, may, review_token
 from watchword.kube.client import Client
 from watchword.kube.errors import KubeError
-from watchword.kube.files import write_private_file
 from watchword.pki.authority import Authority
 from watchword.pki.jwt import TokenSigner
 from watchword.runtime.clock import Clock
@@ -228,7 +228,10 @@ def load_signing_authority(key: Path, certificate: Path, *, now: datetime, creat
     """Return the key and certificate that sign registry tokens; with `create`, make them when neither exists."""
     if create and not key.exists() and not certificate.exists():
         made = Authority.make("watchword-registry-auth", now=now)
-        write_private_file(key, made.key.pem.reveal())
+        # Of two processes that start at once one fails: key and certificate have to be of the same.
+        handle = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(made.key.pem.reveal())
         certificate.write_bytes(made.certificate.pem)
     return Authority.from_pem(certificate.read_bytes(), key.read_bytes())
 

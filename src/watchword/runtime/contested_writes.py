@@ -37,7 +37,6 @@ class FieldHistory(Struct):
     """What this process last wrote into a field of an object, and how often it did so again."""
 
     last: FieldWrite
-    at: float  # when it was written
     rewrites: deque[float] = field(default_factory=deque)
     pause: float = 0.0
     paused_until: float = 0.0
@@ -61,7 +60,7 @@ class FieldHistory(Struct):
         since, count = self._burst_at(now)
         first_change, changes = self._changes_at(now)
         self.changes = (first_change, changes + (write.digest != self.last.digest))
-        self.last, self.at, self.burst = write, now, (since, count + 1)
+        self.last, self.burst = write, (since, count + 1)
         while self.rewrites and self.rewrites[0] <= now - WINDOW_SECONDS - FORGOTTEN_AFTER_PAUSES * self.pause:
             self.rewrites.popleft()
         if not self.rewrites:
@@ -121,7 +120,7 @@ class ContestedWrites:
                 continue
             history = self._histories.get(key, now=now)
             if history is None:
-                history = FieldHistory(write, now)
+                history = FieldHistory(write)
             elif history.record(write, now):
                 paused.append(write.name)
             self._histories.put(key, history, now=now, seconds=REMEMBERED_SECONDS)

@@ -332,7 +332,7 @@ class AddonSecretReconciler(Struct, frozen=True):
     keeper: CredentialKeeper
     watch_namespace: WatchNamespace
     own: ObjectKey  # the Secret of the agent itself: seen here, kept elsewhere
-    unstored: dict[ObjectKey, GrowingPause] = field(default_factory=dict)  # what is issued meanwhile would be lost
+    storage_pauses: dict[ObjectKey, GrowingPause] = field(default_factory=dict)  # what is issued then is lost
 
     async def reconcile(self, key: ObjectKey) -> Outcome:
         if key == self.own:
@@ -341,7 +341,7 @@ class AddonSecretReconciler(Struct, frozen=True):
         credential_secret = self.credentials.credential_index.find(key, self.reader.get(SECRETS, key))
         if credential_secret is None:
             return await self._delete_orphaned(key)
-        pause, now = self.unstored.get(key), self.credentials.clock.now()
+        pause, now = self.storage_pauses.get(key), self.credentials.clock.now()
         if pause is not None and pause.left(now):
             return RetryAfter(pause.left(now))
         for rival in self.credentials.credential_index.candidates(key):
@@ -354,7 +354,7 @@ class AddonSecretReconciler(Struct, frozen=True):
         except (Forbidden, NotFound, Invalid, ConfigError) as error:
             message = f"the credential cannot be stored in Secret {key}: {error}"
             await self._report_failure(credential_secret, "SecretNotStored", message)
-            pause = self.unstored.setdefault(key, GrowingPause(timedelta(seconds=1), timedelta(minutes=5)))
+            pause = self.storage_pauses.setdefault(key, GrowingPause(timedelta(seconds=1), timedelta(minutes=5)))
             pause.record(now, failed=True)
             raise
 
@@ -374,7 +374,7 @@ class AddonSecretReconciler(Struct, frozen=True):
 
         async def on_answer(answer: ObtainResult, data: SecretData) -> None:
             if not isinstance(answer, Pending):  # it is in its Secret
-                self.unstored.pop(key, None)
+                self.storage_pauses.pop(key, None)
             await observer.on_answer(answer, data)
 
         return await self.keeper.advance(key, spec, on_answer)
@@ -384,7 +384,7 @@ class AddonSecretReconciler(Struct, frozen=True):
         secret = self.reader.get(SECRETS, key)
         self.credentials.forget(key)
         self.keeper.release(key)
-        self.unstored.pop(key, None)
+        self.storage_pauses.pop(key, None)
         if secret is not None and self.credentials.credential_index.is_labeled(secret) and not is_deleting(secret):
             await delete_object(self.cluster, SECRETS, secret)
         return Done()

@@ -145,7 +145,6 @@ REASONS: tuple[tuple[type[errors.KubeError], str], ...] = (
     (errors.Unauthorized, "ClusterCredentialRefused"),
     (errors.Forbidden, "TokenRequestForbidden"),
     (errors.NotFound, "ServiceAccountMissing"),
-    (errors.Conflict, "ServiceAccountRecreated"),
     (errors.Invalid, "TokenRequestInvalid"),
     (errors.Unreachable, "HubUnreachable"),
     (errors.KubeError, "TokenCreationFailed"),
@@ -238,7 +237,9 @@ class TokenAgentDriver(Struct, frozen=True):
 def decide_refusal(error: errors.KubeError) -> Pending:
     """Return why there is no token, as text that stays the same while the reason does."""
     if isinstance(error, errors.MalformedResponse):
-        return _failed("TokenUnreadable", f"the hub's answer holds no token that can be read: {error}")
+        return _failed("TokenUnreadable", f"the hub's answer holds no token that can be used: {error}")
+    if isinstance(error, errors.Conflict):
+        return _failed("ServiceAccountRecreated", str(error))
     reason = next(name for kind, name in REASONS if isinstance(error, kind))
     who = "the hub refused the token request" if isinstance(error, errors.ApiStatusError) else "the hub cannot be asked"
     return _failed(reason, f"{who}: {error}")

@@ -71,7 +71,7 @@ def _shown(value: Any, kind: str, now: datetime) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if kind == "integer":
-        return int(value) if -(2**63) <= value < 2**63 else None  # JSON holds no larger one
+        return int(value) if -(2**63) <= value < 2**63 else None  # orjson writes no integer beyond 64 bits
     return float(value)
 
 
