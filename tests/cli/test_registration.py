@@ -124,6 +124,22 @@ async def test_cluster_that_left_is_not_accepted_before_its_new_key_has_asked(me
     assert not cluster["spec"]["hubAcceptsClient"]
 
 
+async def test_denial_ends_a_take_over_that_waits(member: Member) -> None:
+    await member.asks()
+    await member.fleet.run("accept", "-c", member.name)
+    await member.joined()
+    await member.fleet.run("unjoin", *member.own)
+    await member.stop()
+    taking_over = member.fleet.start("rejoin", "--take-over", "--cluster-name", member.name, "--yes", "--wait")
+    waiting = asyncio.create_task(taking_over)
+
+    await member.fleet.run("deny", "-c", member.name)
+
+    assert await waiting == 4
+    cluster = await member.fleet.client.get(MANAGED_CLUSTERS, ObjectKey.cluster(member.name))
+    assert Annotation.DENIED_ON in cluster["metadata"]["annotations"]
+
+
 @pytest.mark.parametrize(
     ("driver", "command"),
     [

@@ -125,6 +125,11 @@ async def test_nothing_is_asked_before_the_hub_names_the_account() -> None:
         pytest.param(
             lambda _: granting(a_token(uid="u9"), LATER), "ServiceAccountRecreated", id="token of another UID"
         ),
+        pytest.param(
+            lambda _: granting(a_token(user="system:serviceaccount:c1:other"), LATER),
+            "TokenUnreadable",
+            id="token of another account",
+        ),
     ],
 )
 async def test_refusal_is_reported_and_not_repeated_at_once(answer: Callable[[Object], Response], reason: str) -> None:
