@@ -83,6 +83,11 @@ class Administrator:
         await self.accept(name, accepted=True)
         return True
 
+    async def bring_back(self, name: str) -> bool:
+        """Make it an accepted cluster again, after a deletion that is under way; False: that never ended."""
+        found = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
+        return await self.create_again(name, uid_of(found) if found and is_deleting(found) else "")
+
     def _uid_of(self, name: str) -> str:
         found = self.fleet.stored.get(MANAGED_CLUSTERS, ObjectKey.cluster(name))
         return "" if found is None else uid_of(found)

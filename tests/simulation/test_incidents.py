@@ -97,6 +97,14 @@ def test_a_fleet_gets_over_it(images: PlaneImages, kind: str, pillar: str) -> No
             ),
             id="an agent whose clock is ahead asked without pause once it was accepted again",
         ),
+        pytest.param(
+            (
+                an_incident("hub_outage", at=DAY, lasts=7 * HOUR),
+                an_incident("worst_moment", at=DAY + HOUR / 4, lasts=HOUR / 5, amount=0.39),
+                an_incident("backup_restored", at=DAY + HOUR / 2, lasts=12 * HOUR),
+            ),
+            id="a backup held a cluster in deletion, which the administrator did not create again",
+        ),
     ],
 )
 def test_incident_that_once_broke_an_invariant_breaks_none(

@@ -19,7 +19,7 @@ from tests.simulation.settings import HOUR
 from watchword.admin.accept import HubAdmin, deny
 from watchword.admin.errors import AdminError
 from watchword.admin.revoke.kinds import plan_addon
-from watchword.api.meta import ObjectKey, is_deleting, uid_of
+from watchword.api.meta import ObjectKey
 from watchword.api.names import AGENT_NAMESPACE, Annotation
 from watchword.api.resources import MANAGED_CLUSTER_ADDONS, MANAGED_CLUSTERS, SECRETS
 from watchword.api.time import rfc3339
@@ -68,8 +68,7 @@ class WorstMoment(Struct, frozen=True):
 
     async def undo(self) -> bool:
         """Make it an accepted cluster again; False: its deletion never ended."""
-        found = self.fleet.stored.get(MANAGED_CLUSTERS, self._key)
-        is_new = await self.admin.create_again(self._name, uid_of(found) if found and is_deleting(found) else "")
+        is_new = await self.admin.bring_back(self._name)
         self._standing.intent, self._standing.member_since = Intent.MEMBER, self.fleet.elapsed
         return is_new
 

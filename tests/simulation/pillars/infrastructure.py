@@ -224,7 +224,7 @@ class Infrastructure(Pillar):
             if standing.intent is Intent.REMOVED:
                 await self.admin.delete_cluster(name)
             elif standing.intent is Intent.MEMBER and name in created:
-                await self.admin.create_again(name, deleted_uid="")
+                await self.admin.bring_back(name)  # the backup may hold it in deletion
             elif standing.intent is Intent.MEMBER:
                 await self.admin.accept(name, accepted=True)
 
